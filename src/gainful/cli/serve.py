@@ -29,7 +29,8 @@ def serve(
     max_rows: Annotated[int, typer.Option(metavar="N", help="Maximum documents per request.")] = 10_000,
     max_requests: Annotated[int, typer.Option(metavar="N", help="Maximum requests at once; more get a 503.")] = 128,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Maximum time per request.")] = 10.0,
-    threads: Annotated[int, typer.Option(metavar="N", help="Requests computed in parallel.")] = 2,
+    threads: Annotated[int, typer.Option(metavar="N", help="Requests computed in parallel, per worker.")] = 2,
+    workers: Annotated[int, typer.Option(metavar="N", help="Server processes that share the model.")] = 1,
     watch: Annotated[
         float, typer.Option(metavar="SECONDS", help="How often to check for a new model file; 0 means never.")
     ] = 1.0,
@@ -74,6 +75,7 @@ def serve(
         max_requests=max_requests,
         timeout=timeout,
         threads=threads,
+        workers=workers,
         watch=watch,
         grace=grace,
         log_level=log_level,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -35,6 +36,7 @@ from gainful.serve.plain_bodies import compile_reader
 from gainful.serve.routes_page import routes_page
 from gainful.serve.scoring import Answer, Job, NotQuickError, OverTimeError, TooManyRowsError
 from gainful.serve.settings import Settings
+from gainful.serve.workers import POST_EVERY, Place
 
 REFUSALS = {
     400: "The body is not of its Content-Type.",
@@ -84,6 +86,7 @@ class App:
         self.metrics = Metrics()
         self.metrics.loads["ok"] += 1
         self.draining = False
+        self._place: Place | None = None  # among several workers
         self._pool = ThreadPoolExecutor(settings.threads, thread_name_prefix=THREAD)
         self._posts = self._all_posts()
         self.api = self._routes()
@@ -231,14 +234,30 @@ class App:
             except Exception:
                 log.exception("watching the model file failed")
 
+    # -- workers -------------------------------------------------------------------------------------------------------
+
+    def take_place(self, place: Place) -> None:
+        """From now on this is one of several workers, which count together."""
+        self._place = place
+        place.resume(self.metrics)
+
+    async def _post_counts(self, place: Place) -> None:
+        """Keep the posted counts current, and end with the parent."""
+        while place.has_parent():
+            place.post(self.metrics)
+            await asyncio.sleep(POST_EVERY)
+        signal.raise_signal(signal.SIGTERM)
+
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         for slot in self._slots:
             log_event("model loaded", version=slot.current.version, ranker=slot.current.ranker)
-        watch = asyncio.create_task(self._watch()) if self.settings.watch > 0 else None
+        tasks = [asyncio.create_task(self._watch())] if self.settings.watch > 0 else []
+        if self._place is not None:
+            tasks.append(asyncio.create_task(self._post_counts(self._place)))
         yield
-        if watch is not None:
-            watch.cancel()
+        for task in tasks:
+            task.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
         log_event("stopped")
 
@@ -281,6 +300,8 @@ class App:
                     403, "reloading by request needs a server with a token; a changed file is loaded anyway"
                 )
             served = await self.reload()
+            if self._place is not None:
+                self._place.reload_all()
             return JSONResponse({"status": "loaded", "model_version": served.version})
 
     def _add_gets(self, api: FastAPI) -> None:
@@ -322,7 +343,8 @@ class App:
             served = self.model_slot.current
             impressions = None if self.interleaver is None else self.interleaver.log.counts
             labels = {"version": served.version, "ranker": served.ranker}
-            text = self.metrics.text(labels, served.loaded_at, impressions)
+            counts = self.metrics if self._place is None else self._place.total(self.metrics)
+            text = counts.text(labels, served.loaded_at, impressions)
             return Response(text, media_type=CONTENT_TYPE)
 
     def _model_answer(self) -> dict[str, Any]:

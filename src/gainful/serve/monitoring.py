@@ -31,6 +31,30 @@ class Metrics:
         self.latency.setdefault(route, [0] * (len(BOUNDS) + 1))[bisect_left(BOUNDS, seconds)] += 1
         self.seconds[route] += seconds
 
+    def state(self) -> dict[str, Any]:
+        """The counts as plain values."""
+        return {
+            "requests": [[*key, count] for key, count in self.requests.items()],
+            "latency": self.latency,
+            "seconds": self.seconds,
+            "rows": self.rows,
+            "in_flight": self.in_flight,
+            "loads": self.loads,
+        }
+
+    def add(self, state: dict[str, Any]) -> None:
+        """Add the counts of another process, or of an earlier one."""
+        for method, route, status, count in state["requests"]:
+            self.requests[method, route, status] += count
+        for route, counts in state["latency"].items():
+            own = self.latency.setdefault(route, [0] * (len(BOUNDS) + 1))
+            self.latency[route] = [a + b for a, b in zip(own, counts, strict=True)]
+            self.seconds[route] += state["seconds"][route]
+        self.rows += state["rows"]
+        self.in_flight += state["in_flight"]
+        for result, count in state["loads"].items():
+            self.loads[result] += count
+
     def text(self, model: dict[str, str], loaded_at: float, impressions: dict[str, int] | None = None) -> str:
         """All metrics in Prometheus text format, version 0.0.4."""
         lines: list[str] = []

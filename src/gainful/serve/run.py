@@ -20,6 +20,7 @@ from gainful.errors import GainfulError, ParameterError
 from gainful.serve.app import App, create_app
 from gainful.serve.monitoring import log_event, set_up_logs
 from gainful.serve.settings import Settings
+from gainful.serve.workers import Board, Place, run_workers
 
 KEEP_ALIVE = 75  # seconds; longer than load balancers keep their connections
 LAST_WAIT = 1.0  # seconds for threads to end after the grace period
@@ -28,10 +29,25 @@ IDLE_CONNECTIONS = 512  # allowed beyond the requests at once
 
 
 def run(model_path: str | Path, settings: Settings) -> None:
-    """Serve until SIGINT or SIGTERM."""
+    """Serve until SIGINT or SIGTERM, in one process or in several."""
     app = create_app(model_path, settings)
     listening = _listen(settings)
     set_up_logs(settings.log_level)
+    if settings.workers == 1:
+        _serve(app, listening)
+        return
+    board = Board(settings.workers)
+
+    def serve(worker: int) -> None:
+        app.take_place(Place(board, worker))
+        _serve(app, listening)
+
+    if not run_workers(settings.workers, serve):
+        raise GainfulError("the server's workers end as soon as they start; the log above says why")
+
+
+def _serve(app: App, listening: socket.socket) -> None:
+    settings = app.settings
     config = uvicorn.Config(
         app,
         http=connection_class(settings),
@@ -58,7 +74,7 @@ def connection_class(settings: Settings) -> type[asyncio.Protocol]:
     Both have ``settings.timeout`` seconds; uvicorn itself waits forever.
     """
     base: Any = AutoHTTPProtocol
-    most = settings.max_requests + IDLE_CONNECTIONS
+    most = settings.requests_per_worker + IDLE_CONNECTIONS
 
     class Connection(base):  # type: ignore[misc]
         _head_size = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +31,8 @@ class Settings:
     max_rows : maximum number of documents per request
     max_requests : maximum number of requests at once; more are answered with 503
     timeout : seconds a request may take; its answer must be read within as many seconds again
-    threads : requests computed at once
+    threads : requests computed at once, per worker
+    workers : server processes on the same address; they share the model's memory, and ``max_requests`` among them
     watch : seconds between checks of the model file; 0 never checks
     grace : seconds that requests in progress have at shutdown
     log_level : "debug", "info", "warning" or "error"
@@ -48,6 +50,7 @@ class Settings:
     max_requests: int = 128
     timeout: float = 10.0
     threads: int = 2
+    workers: int = 1
     watch: float = 1.0
     grace: float = 30.0
     log_level: str = "info"
@@ -58,7 +61,7 @@ class Settings:
     interleave_length: int = 10
 
     def __post_init__(self) -> None:
-        for name in ("max_body", "max_rows", "max_requests", "threads"):
+        for name in ("max_body", "max_rows", "max_requests", "threads", "workers"):
             if getattr(self, name) < 1:
                 raise ParameterError.of("serve", name, "at least 1", getattr(self, name))
         if not 0 <= self.port <= 65_535:
@@ -70,8 +73,20 @@ class Settings:
                 raise ParameterError.of("serve", name, f"from 0 to {LONGEST:,} seconds", getattr(self, name))
         if self.log_level not in LEVELS:
             raise ParameterError.of("serve", "log_level", f"one of {', '.join(LEVELS)}", self.log_level)
+        self._check_workers()
         self._check_interleaving()
         self._check_token()
+
+    def _check_workers(self) -> None:
+        if self.workers > 1 and not hasattr(os, "fork"):
+            raise ParameterError("several workers need a system with fork (not Windows); leave out workers")
+        if self.workers > 1 and self.interleave is not None:
+            raise ParameterError("interleave needs one worker, which writes the impressions; leave out workers")
+
+    @property
+    def requests_per_worker(self) -> int:
+        """``max_requests`` shared among the workers."""
+        return -(-self.max_requests // self.workers)
 
     def _check_interleaving(self) -> None:
         if (self.interleave is None) != (self.impressions is None):
