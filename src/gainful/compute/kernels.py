@@ -53,7 +53,7 @@ def sort_falling(values, base, rows, at, n, spare):
         run *= 2
 
 
-# -- functions that the compiler can vectorise: no calls, no branches, no tables ----------------------------------------
+# -- functions that the compiler can vectorise: no calls, no branches, no tables ---------------------------------------
 
 LOWEST_EXPONENT = -708.0  # exp of less is below the smallest normal number, and counts as 0
 HALF_TAIL_REACH = 27.0  # past it, exp(−x²) counts as 0
@@ -88,8 +88,8 @@ def exp_below_one(x):
 def half_tail(x, bell):
     """½ erfc(x) for x ≥ 0 where ``bell`` = exp(−x²), 1e-13 off; past HALF_TAIL_REACH no more than ``bell``.
 
-    exp(x²) ½ erfc(x) as a polynomial in y = (x − 3.75)/(x + 3.75), interpolated at 22 Chebyshev points (5e-15 off), even
-    and odd terms separate.
+    exp(x²) ½ erfc(x) as a polynomial in y = (x − 3.75)/(x + 3.75), interpolated at 22 Chebyshev points (5e-15 off),
+    even and odd terms separate.
     """
     x = HALF_TAIL_REACH if x > HALF_TAIL_REACH else x
     y = (x - 3.75) / (x + 3.75)
