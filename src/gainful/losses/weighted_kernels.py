@@ -107,7 +107,7 @@ def _weigh_swap(i, begin, end, base, gains, rank, D, gaps, room):
 def _mostly_past(t, lo, end, D, gaps):
     """Whether most documents stand below the cut-off; not if a score is not finite, which has to be seen."""
     past, unsound = 0, 0.0
-    if D is not None:
+    if D is not None:  # noqa: SIM102 - each alone is known at compile time
         if gaps is None:
             for i in range(uint64(lo), uint64(end)):
                 past += D[i] == 0.0
