@@ -103,16 +103,15 @@ def _weigh_swap(i, begin, end, base, gains, rank, D, gaps, room):
             room[j] = (gain - gains[shift + j]) * (abs(d - D[j]) + gaps[abs(r - rank[j])])
 
 
-@helper(fastmath=LOOSE)
-def _mostly_past(t, lo, end, D, gaps):
-    """Whether most documents stand below the cut-off; not if a score is not finite, which has to be seen."""
-    past, unsound = 0, 0.0
+@helper
+def _mostly_past(lo, end, D, gaps):
+    """Whether most documents stand below the cut-off, so that few pairs have a weight."""
+    past = 0
     if D is not None:  # noqa: SIM102 - each alone is known at compile time
         if gaps is None:
             for i in range(uint64(lo), uint64(end)):
                 past += D[i] == 0.0
-                unsound += 0.0 * t[i]
-    return unsound == 0.0 and 2 * past > end - lo
+    return 2 * past > end - lo
 
 
 @helper
@@ -205,7 +204,7 @@ def logistic(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, room,
     base = offsets[first]
     for q in range(first, last):
         value, lo, end = 0.0, offsets[q] - base, offsets[q + 1] - base
-        skip = _mostly_past(t, lo, end, D, gaps)
+        skip = _mostly_past(lo, end, D, gaps)
         for b in range(blocks[q], blocks[q + 1] if skip else blocks[q + 1] - 1):
             begin, below = starts[b] - base, starts[b + 1] - base
             for i in range(begin, below):
@@ -267,7 +266,7 @@ def logistic_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms
     base = offsets[first]
     for q in range(first, last):
         lo, end = offsets[q] - base, offsets[q + 1] - base
-        skip = _mostly_past(t, lo, end, D, gaps)
+        skip = _mostly_past(lo, end, D, gaps)
         for b in range(blocks[q], blocks[q + 1] if skip else blocks[q + 1] - 1):
             begin, below = starts[b] - base, starts[b + 1] - base
             for i in range(begin, below):
