@@ -85,7 +85,8 @@ def _bind_softrank(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
         t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, values: Array, g: Array
     ) -> None:
         n = int(np.diff(ends[first : last + 1]).max())
-        room = np.empty(n), np.zeros((n + 1, depth)), np.empty(depth + 1)
+        rows, ranks = kernels.BATCH * (n + 1), kernels.BATCH * (depth + 2)
+        room = np.empty(rows), np.empty(rows), np.empty(((n + 1) // 2 + 1) * ranks), np.empty(ranks)
         kernels.run(t, ends, blocks, starts, gains, sigma, discounts, *room, first, last, values, g)
 
     return rows.fill(run)

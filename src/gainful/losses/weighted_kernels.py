@@ -13,6 +13,10 @@ below, and the rank.
 ``gaps`` are those of ``lambdaloss``, None for other losses. ``own`` are the weights of the documents, or None: a pair
 counts by the product of its two. If ``gains`` is None, it counts by nothing else. ``room``, as long as ``t``, is a
 workspace for the weights of the pairs of one document.
+
+Below the cut-off of a metric all discounts are 0, and so is the weight of a pair of two such documents. Where they are
+most of a query, the logistic losses visit only the pairs of the others: each of these looks down at the documents of
+lower grades, and up at those of higher grades that stand below the cut-off.
 """
 # mypy: ignore-errors
 
@@ -38,18 +42,29 @@ def rank_by_counting(t, offsets, blocks, starts, discounts, first, last, rank, D
         lo, end = offsets[q] - base, offsets[q + 1] - base
         if end - lo >= LONG_LIST or blocks[q + 1] - blocks[q] < 2:
             continue
-        above, equal, mean = 0, 0, 0.0
+        total = 0
         for b in range(blocks[q], blocks[q + 1]):
-            begin, below = starts[b] - base, starts[b + 1] - base
-            for i in range(begin, below):
-                x, was_above, was_equal = t[i], above, equal
-                above, equal = 0, 0
+            below = starts[b + 1] - base
+            for i in range(starts[b] - base, below):
+                x, above = t[i], 0
                 for j in range(uint64(lo), uint64(below)):
                     above += t[j] > x
                 for j in range(uint64(below), uint64(end)):
                     above += t[j] >= x
-                for j in range(uint64(begin), uint64(below)):
-                    equal += t[j] == x
+                rank[i] = above
+                total += above
+        # A pair adds 1, unless it has equal scores and grades, or a score that is NaN.
+        distinct = 2 * total == (end - lo) * (end - lo - 1)
+        above, equal, mean = -1, 1, 0.0
+        for b in range(blocks[q], blocks[q + 1]):
+            begin, below = starts[b] - base, starts[b + 1] - base
+            for i in range(begin, below):
+                was_above, was_equal = above, equal
+                above = rank[i]
+                if not distinct:
+                    x, equal = t[i], 0
+                    for j in range(uint64(begin), uint64(below)):
+                        equal += t[j] == x
                 if above != was_above or equal != was_equal:
                     mean = 0.0
                     for place in range(above, above + equal):
@@ -86,6 +101,35 @@ def _weigh_swap(i, begin, end, base, gains, rank, D, gaps, room):
         r = rank[i]
         for j in range(uint64(begin), uint64(end)):
             room[j] = (gain - gains[shift + j]) * (abs(d - D[j]) + gaps[abs(r - rank[j])])
+
+
+@helper
+def _mostly_past(lo, end, D, gaps):
+    """Whether most documents stand below the cut-off, so that few pairs have a weight."""
+    past = 0
+    if D is not None:  # noqa: SIM102 - each alone is known at compile time
+        if gaps is None:
+            for i in range(uint64(lo), uint64(end)):
+                past += D[i] == 0.0
+    return 2 * past > end - lo
+
+
+@helper
+def _is_past(i, D):
+    return False if D is None else D[i] == 0.0
+
+
+@helper(fastmath=LOOSE)
+def _weigh_up(i, begin, end, base, gains, D, own, room):
+    """The weights of the pairs of document i with those of higher grades that stand below the cut-off."""
+    if D is not None:
+        gain, d, shift = gains[base + i], D[i], uint64(base)
+        for j in range(uint64(begin), uint64(end)):
+            room[j] = (gains[shift + j] - gain) * (d if D[j] == 0.0 else 0.0)
+        if own is not None:
+            mine = own[base + i]
+            for j in range(uint64(begin), uint64(end)):
+                room[j] *= mine * own[shift + j]
 
 
 @helper(fastmath=LOOSE)
@@ -156,30 +200,44 @@ def huber_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, r
 
 @kernel(fastmath=LOOSE, error_model="numpy")
 def logistic(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, room, sigma, E, first, last, values, g):
-    """Σ weight · log(1 + exp(−σ(t_i − t_j))), for queries with exponentials ``E``.
-
-    One division per pair gives the slope q = E_j/(E_i + E_j) and, from z, −log max(q, 1 − q).
-    """
+    """Σ weight · log(1 + exp(−σ(t_i − t_j))), for queries with exponentials ``E``."""
     base = offsets[first]
     for q in range(first, last):
-        value, end = 0.0, offsets[q + 1] - base
-        for b in range(blocks[q], blocks[q + 1] - 1):
-            below = starts[b + 1] - base
-            for i in range(starts[b] - base, below):
+        value, lo, end = 0.0, offsets[q] - base, offsets[q + 1] - base
+        skip = _mostly_past(lo, end, D, gaps)
+        for b in range(blocks[q], blocks[q + 1] if skip else blocks[q + 1] - 1):
+            begin, below = starts[b] - base, starts[b + 1] - base
+            for i in range(begin, below):
+                if skip and _is_past(i, D):
+                    continue
                 _weigh(i, below, end, base, gains, rank, D, forms, gaps, own, room)
-                x, e, slope = t[i], E[i], 0.0
-                for j in range(uint64(below), uint64(end)):
-                    both = e + E[j]
-                    less = e if e < E[j] else E[j]
-                    rest = 2.0 * both - less
-                    r = 1.0 / (both * rest)
-                    pull = sigma * room[j] * (E[j] * rest * r)
-                    wrong = t[j] - x if t[j] > x else 0.0
-                    value += room[j] * (_minus_log(less * both * r) + sigma * wrong)
-                    slope += pull
-                    g[j] += pull
-                g[i] -= slope
+                value += _logistic_pairs(i, below, end, 1.0, t, sigma, E, room, g)
+                if skip:
+                    _weigh_up(i, lo, begin, base, gains, D, own, room)
+                    value += _logistic_pairs(i, lo, begin, -1.0, t, sigma, E, room, g)
         values[q] = value
+
+
+@helper(fastmath=LOOSE, error_model="numpy", forceinline=True)
+def _logistic_pairs(i, begin, end, side, t, sigma, E, room, g):
+    """The pairs of document i with those from ``begin`` to ``end``, which are worse if ``side`` is 1, better if −1.
+
+    One division per pair gives the slope q, the share of the worse document in E_i + E_j, and, from z,
+    −log max(q, 1 − q).
+    """
+    x, e, slope, value, step = t[i], E[i], 0.0, 0.0, side * sigma
+    for j in range(uint64(begin), uint64(end)):
+        both = e + E[j]
+        less = e if e < E[j] else E[j]
+        rest = 2.0 * both - less
+        r = 1.0 / (both * rest)
+        pull = room[j] * ((E[j] if side > 0.0 else e) * rest * r)
+        wrong = side * (t[j] - x)
+        value += room[j] * (_minus_log(less * both * r) + sigma * (wrong if wrong > 0.0 else 0.0))
+        slope += pull
+        g[j] += step * pull
+    g[i] -= step * slope
+    return value
 
 
 @helper(fastmath=LOOSE, error_model="numpy")
@@ -207,22 +265,34 @@ def logistic_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms
     """Gradient weight · σq and curvature weight · σ²q(1 − q)."""
     base = offsets[first]
     for q in range(first, last):
-        end = offsets[q + 1] - base
-        for b in range(blocks[q], blocks[q + 1] - 1):
-            below = starts[b + 1] - base
-            for i in range(starts[b] - base, below):
+        lo, end = offsets[q] - base, offsets[q + 1] - base
+        skip = _mostly_past(lo, end, D, gaps)
+        for b in range(blocks[q], blocks[q + 1] if skip else blocks[q + 1] - 1):
+            begin, below = starts[b] - base, starts[b + 1] - base
+            for i in range(begin, below):
+                if skip and _is_past(i, D):
+                    continue
                 _weigh(i, below, end, base, gains, rank, D, forms, gaps, own, room)
-                e, slope, bend = E[i], 0.0, 0.0
-                for j in range(uint64(below), uint64(end)):
-                    r = sigma / (e + E[j])
-                    pull = room[j] * (E[j] * r)
-                    bow = pull * (e * r)
-                    slope += pull
-                    bend += bow
-                    g[j] += pull
-                    h[j] += bow
-                g[i] -= slope
-                h[i] += bend
+                _logistic_newton_pairs(i, below, end, 1.0, sigma, E, room, g, h)
+                if skip:
+                    _weigh_up(i, lo, begin, base, gains, D, own, room)
+                    _logistic_newton_pairs(i, lo, begin, -1.0, sigma, E, room, g, h)
+
+
+@helper(fastmath=LOOSE, error_model="numpy", forceinline=True)
+def _logistic_newton_pairs(i, begin, end, side, sigma, E, room, g, h):
+    """As ``_logistic_pairs``."""
+    e, slope, bend = E[i], 0.0, 0.0
+    for j in range(uint64(begin), uint64(end)):
+        r = sigma / (e + E[j])
+        pull = side * room[j] * ((E[j] if side > 0.0 else e) * r)
+        bow = room[j] * (E[j] * r) * (e * r)
+        slope += pull
+        bend += bow
+        g[j] += pull
+        h[j] += bow
+    g[i] -= slope
+    h[i] += bend
 
 
 @kernel

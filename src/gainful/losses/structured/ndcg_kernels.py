@@ -46,7 +46,7 @@ LARGEST = 1e300  # larger scores would overflow
 
 @kernel
 def top_candidates(scores, first, last, offsets, order, blocks, starts, A, way, centres, rows, top, ends):
-    """The best min(m, size) rows of each grade, ties in row order, with centred scores; by insertion.
+    """The best min(m, size) rows of each grade, ties in row order, with centred scores; by insertion without branches.
 
     If a score is not finite or far too large, the centre becomes NaN and later stages skip the query.
     """
@@ -60,20 +60,18 @@ def top_candidates(scores, first, last, offsets, order, blocks, starts, A, way, 
         for b in range(blocks[q], blocks[q + 1]):
             keep = starts[b + 1] - starts[b]
             keep = m if m < keep else keep
-            end, worst = starts[b] + keep, 0.0
+            for j in range(to, to + keep):
+                top[j], rows[j] = -np.inf, 0
             for p in range(starts[b], starts[b + 1]):
                 row = order[p]
                 x = scores[lo + row]
-                if p >= end and not x > worst:
+                if not x > top[to + keep - 1]:
                     continue
-                j = to + (p if p < end else end - 1) - starts[b]
-                while j > to and x > top[j - 1]:  # lower scores move down one place
-                    top[j] = top[j - 1]
-                    rows[j] = rows[j - 1]
-                    j -= 1
-                top[j] = x
-                rows[j] = row
-                worst = top[to + keep - 1]
+                for j in range(to, to + keep):
+                    y, other = top[j], rows[j]
+                    rises = x > y
+                    top[j], rows[j] = x if rises else y, row if rises else other
+                    x, row = y if rises else x, other if rises else row
             for j in range(to, to + keep):
                 top[j] -= centre
                 size += abs(top[j])
