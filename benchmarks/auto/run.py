@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import time
 import warnings
@@ -138,11 +137,14 @@ def main() -> None:
                 file.write_text(json.dumps(found))
                 print(f"{name} fold {i + 1}: {system}: {np.mean(found['values']):.4f}, {found['trials']} trials, "
                       f"{found['seconds']:.0f} s", flush=True)  # fmt: skip
-    tables = all_tables(given.kept / given.clock)
+    found = results_of(given.kept / given.clock)
     if given.page is not None:
-        known = read_tables(given.page.read_text()) if given.page.exists() else {}
-        given.page.write_text("\n".join([HEAD, *in_order({**known, **tables}).values()]))
-    print("\n".join(tables.values()))
+        figures = given.page.with_suffix(".json")
+        if figures.exists():
+            found = merge(json.loads(figures.read_text()), found)
+        figures.write_text(json.dumps(found, indent=1) + "\n")
+        given.page.write_text("\n".join([HEAD, *tables(found)]))
+    print("\n".join(tables(found)))
 
 
 HEAD = """# `auto` beside tuned boosters
@@ -152,60 +154,81 @@ HEAD = """# `auto` beside tuned boosters
 Every system gets the same queries and the same seconds of processor time on one thread, compilation included: two
 minutes are what two cores do in one, and no thread waits for another. Each peer spends them on a
 random search that stops early on the validation queries, and is then refitted with its best settings on training and
-validation queries together; the refit is not counted. NDCG@10 over the test queries of all folds that every system of
-the table has been run on; *auto − it* is paired by query. Differences above two standard errors are **bold**; those in
+validation queries together; the refit is not counted. NDCG@10 over the test queries; *auto* is on the same folds as
+the system of the row, and *auto − it* is paired by query. Differences above two standard errors are **bold**; those in
 which `auto` does worst come first.
 """
 
 
-TITLE = re.compile(r"^## (?P<data>\w+): .*?, (?P<seconds>[\d.]+) s per fold$", re.MULTILINE)
-Title = tuple[str, float]  # data set, seconds
+# Data set and seconds → system → fold → queries, mean, mean of auto less it, variance of that. These add up to the
+# table of all folds, so a run may go on elsewhere; values of single queries stay where they were made.
+Results = dict[str, dict[str, dict[str, list[float]]]]
 
 
-def all_tables(kept: Path) -> dict[Title, str]:
-    """The tables of all budgets."""
-    folders = sorted(kept.glob("*s"))
-    found = {(name, float(folder.name[:-1])): table(name, folder) for name in (*REAL, *MADE) for folder in folders}
-    return in_order({title: text for title, text in found.items() if text})
+def results_of(kept: Path) -> Results:
+    """The figures of all cells whose fold has one of ``auto``."""
+    found: Results = {}
+    for name in (*REAL, *MADE):
+        for folder in kept.glob("*s"):
+            for fold in range(5):
+                ours = cell_values(folder, name, fold, "auto")
+                for system in [p.name for p in PEERS] if ours is not None else []:
+                    theirs = cell_values(folder, name, fold, system)
+                    if ours is None or theirs is None:
+                        continue
+                    d = ours - theirs
+                    systems = found.setdefault(f"{name} {folder.name[:-1]}", {})
+                    figures = [len(d), theirs.mean(), d.mean(), d.var(ddof=1)]
+                    systems.setdefault(system, {})[str(fold + 1)] = [round(float(one), 8) for one in figures]
+    return found
 
 
-def read_tables(page: str) -> dict[Title, str]:
-    """The tables of a page that was written earlier, so that those measured elsewhere stay."""
-    titles = list(TITLE.finditer(page))
-    ends = [*(title.start() for title in titles[1:]), len(page)]
-    return {(title["data"], float(title["seconds"])): page[title.start() : end].strip() + "\n"
-            for title, end in zip(titles, ends, strict=True)}  # fmt: skip
+def cell_values(kept: Path, name: str, fold: int, system: str) -> np.ndarray | None:
+    file = cell_file(kept, name, fold, system)
+    return np.array(json.loads(file.read_text())["values"]) if file.exists() else None
 
 
-def in_order(tables: dict[Title, str]) -> dict[Title, str]:
+def merge(old: Results, new: Results) -> Results:
+    """Both; a fold that is in both is the new one, also where the old one is a run of folds ("1-5")."""
+    found = {title: {system: dict(folds) for system, folds in systems.items()} for title, systems in old.items()}
+    for title, systems in new.items():
+        for system, folds in systems.items():
+            kept = found.setdefault(title, {}).setdefault(system, {})
+            for fold in [one for one in kept if set(folds_in(one)) & {n for key in folds for n in folds_in(key)}]:
+                del kept[fold]
+            kept |= folds
+    return found
+
+
+def folds_in(key: str) -> range:
+    first, _, last = key.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def tables(results: Results) -> list[str]:
     names = (*REAL, *MADE)
-    return dict(sorted(tables.items(), key=lambda one: (names.index(one[0][0]), one[0][1])))
+    order = sorted(results, key=lambda title: (names.index(title.split()[0]), float(title.split()[1])))
+    return [table(title, results[title]) for title in order]
 
 
-def table(name: str, kept: Path) -> str:
-    """NDCG@10 of each system, and ``auto`` less it; nothing if ``auto`` or all others have not been run."""
-    cells: dict[str, dict[int, list[float]]] = {}
-    for system in ("auto", *(p.name for p in PEERS)):
-        files = {i: cell_file(kept, name, i, system) for i in range(5)}
-        found = {i: json.loads(file.read_text())["values"] for i, file in files.items() if file.exists()}
-        if found:
-            cells[system] = found
-    common = sorted(set.intersection(*map(set, cells.values()))) if cells else []
-    if "auto" not in cells or len(cells) < 2 or not common:
-        return ""
-    values = {s: np.concatenate([found[i] for i in common]) for s, found in cells.items()}
-    ours = values.pop("auto")
+def table(title: str, systems: dict[str, dict[str, list[float]]]) -> str:
+    """NDCG@10 of each system, and ``auto`` less it on the same folds; the worst for ``auto`` first."""
+    name, seconds = title.split()
     rows = []
-    for system, theirs in values.items():
-        d = ours - theirs
-        rows.append((d.mean() / (d.std(ddof=1) / np.sqrt(len(d))), system, theirs.mean(), d.mean()))
-    folds = f"{len(common)} of {1 if name in MADE else 5} folds"
-    lines = [f"## {name}: {len(ours):,} test queries, {folds}, {kept.name[:-1]} s per fold", ""]
-    lines += ["| | NDCG@10 | auto − it | ± s.e. |", "| --- | ---: | ---: | ---: |"]
-    for ratio, system, mean, gap in sorted(rows):
+    for system, folds in systems.items():
+        n, means, gaps, variances = np.array(list(folds.values())).T
+        total, mean, gap = n.sum(), (n * means).sum() / n.sum(), (n * gaps).sum() / n.sum()
+        squares = ((n - 1) * variances + n * gaps**2).sum() - total * gap**2
+        error = float(np.sqrt(squares / (total - 1) / total))
+        count = sum(len(folds_in(key)) for key in folds)
+        rows.append((gap / error, system, mean, gap, error, count, int(total)))
+    lines = [f"## {name}: {max(row[-1] for row in rows):,} test queries, {seconds} s per fold", ""]
+    lines += ["| | NDCG@10 | auto | auto − it | ± s.e. | folds |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
+    for ratio, system, mean, gap, error, count, _ in sorted(rows):
         shown = f"**{gap:+.4f}**" if abs(ratio) > 2 else f"{gap:+.4f}"
-        lines.append(f"| {system} | {mean:.4f} | {shown} | {gap / ratio:.4f} |")
-    return "\n".join([*lines, f"| auto | {ours.mean():.4f} | | |", ""])
+        of = 1 if name in MADE else 5
+        lines.append(f"| {system} | {mean:.4f} | {mean + gap:.4f} | {shown} | {error:.4f} | {count} of {of} |")
+    return "\n".join([*lines, ""])
 
 
 def cell_file(kept: Path, name: str, fold: int, system: str) -> Path:
@@ -223,7 +246,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="systems, with commas between them")
     parser.add_argument("--kept", type=Path, default=HOME / "results" / "auto")
     parser.add_argument("--fresh", action="store_true")
-    parser.add_argument("--page", type=Path, help="put the tables into this file; others there stay")
+    parser.add_argument(
+        "--page", type=Path, help="put the tables into this file, and their figures beside it; others there stay"
+    )
     return parser.parse_args()
 
 
