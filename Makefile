@@ -115,7 +115,6 @@ reproduce: $(VENV)/.dev
 pictures: $(VENV)/.dev
 	$(BIN)/gainful demo --no-open
 	$(BIN)/python docs/_site/pictures.py gainful-demo docs/pictures
-	$(BIN)/python docs/_site/which_ranker.py > docs/pictures/which-ranker.svg
 
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT / "docs" / "_site"))
 
 import docstrings  # noqa: E402
 import pages  # noqa: E402
+import pictures  # noqa: E402
 import which_ranker  # noqa: E402
 
 MADE = {
@@ -115,7 +116,15 @@ def test_docstrings_become_markdown():
     assert docstrings.to_markdown("====  ====\n``a``  one |\n       two\n====  ====").endswith("| ``a`` | one · two |")
 
 
-def test_the_drawing_of_rankers_is_current_and_names_rankers():
+@pytest.mark.parametrize("name", pictures.SOURCES)
+def test_pictures_are_current_and_shown(name):
+    made_from = json.loads((ROOT / "docs" / "pictures" / "made-from.json").read_text())
+    assert made_from.get(name) == pictures.digest(name), "what it shows has changed since: run make pictures"
+    assert any(f"pictures/{name}" in page.read_text() for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+    assert (ROOT / "docs" / "pictures" / name).stat().st_size <= pictures.MOST_BYTES
+
+
+def test_the_drawing_names_rankers():
     assert (ROOT / "docs" / "pictures" / "which-ranker.svg").read_text() == which_ranker.draw() + "\n"
     named = [names for _, names, _ in which_ranker.QUESTIONS] + [which_ranker.OTHERWISE[0]]
     assert {name for names in named for name in names.split(" · ")} <= set(gainful.RANKERS)
