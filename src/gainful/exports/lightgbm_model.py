@@ -13,7 +13,6 @@ import numpy as np
 
 from gainful.data.rows import Array
 from gainful.exports.describe import Described
-from gainful.exports.floats import ZERO_BAND
 from gainful.exports.formats import (
     WORDS_AT,
     Settings,
@@ -24,9 +23,9 @@ from gainful.exports.formats import (
     setting,
     split_cover,
 )
-from gainful.exports.lightgbm_text import CATEGORICAL, DEFAULT_LEFT, NAN
 from gainful.rankers.ensembles import Ensemble, Tree
 from gainful.trees.booster_text import MOST_LEAVES
+from gainful.trees.tree_text import CATEGORICAL, DEFAULT_LEFT, NAN, ZERO_BAND
 
 SHARES = 1_000_000  # rows that the leaves of a tree share if their cover is not a count
 NOT_IN_NAMES = re.compile(r'[\s",:\[\]{}\x00-\x1f\x7f]')  # LightGBM refuses such names, or cuts them
