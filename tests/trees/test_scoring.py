@@ -107,12 +107,14 @@ def test_a_model_changes_over_once_it_pays(monkeypatch):
     assert len(used) == 2
     half = Trees(model.booster_, 5)
     prepare(Sum((half,), (2.0,)))
-    assert (half.scores(data.X) == model.booster_.predict(data.X, num_iteration=5)).all() and len(used) == 3
+    assert (half.scores(data.X) == model.booster_.predict(data.X, num_iteration=5)).all()
+    assert len(used) == 3
 
 
 def test_a_booster_is_not_kept_alive():
     before, booster = len(scoring._uses), boosted("none")
-    assert compiled_trees(booster, -1, 1, at_once=True) is not None and len(scoring._uses) == before + 1
+    assert compiled_trees(booster, -1, 1, at_once=True) is not None
+    assert len(scoring._uses) == before + 1
     del booster
     gc.collect()
     assert len(scoring._uses) <= before

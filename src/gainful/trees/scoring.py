@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -44,7 +45,7 @@ _uses: WeakKeyDictionary[Any, _Use] = WeakKeyDictionary()
 
 
 def compiled_trees(booster: Any, iterations: int, n_rows: int, *, at_once: bool = False) -> CompiledTrees | None:
-    """The first iterations of a booster, compiled, if that pays now or ``at_once``; None where LightGBM should score."""
+    """The first iterations of a booster, compiled, if that pays now or ``at_once``; None: LightGBM should score."""
     use = _uses.setdefault(booster, _Use())
     if iterations in use.ready:
         return use.ready[iterations]
@@ -77,13 +78,17 @@ class CompiledTrees:
         objective = re.search(r"^objective=(.*)$", head, re.MULTILINE)
         if "\naverage_output\n" in f"{head}\n" or (objective is not None and not PLAIN.fullmatch(objective[1])):
             return None
+        return cls.of_sections(tree_sections(text), booster.num_model_per_iteration(), deepest=DEEPEST)
+
+    @classmethod
+    def of_sections(
+        cls, trees: Iterable[dict[str, str]], n_sums: int = 1, deepest: float = np.inf
+    ) -> CompiledTrees | None:
+        """Of trees as LightGBM writes them, at most ``deepest`` splits deep on average."""
         builder = _Builder()
-        for lines in tree_sections(text):
-            if not builder.add(lines):
-                return None
-        if not builder.roots or np.mean(builder.depths) > DEEPEST:
+        if not all(builder.add(lines) for lines in trees) or not builder.roots or np.mean(builder.depths) > deepest:
             return None
-        return cls(builder.arrays(), len(builder.roots), booster.num_model_per_iteration())
+        return cls(builder.arrays(), len(builder.roots), n_sums)
 
     def scores(self, X: Array, n_jobs: int | None = None) -> Array:
         """(n_rows,), or (n_rows, n_sums) for several sums."""
