@@ -23,7 +23,7 @@ from gainful.rankers.scorers import prepare
 from harness import Row, main
 
 TREES, LEAVES, FEATURES, MANY = 500, 31, 136, 100_000
-SIZES = {1: (400, 1.0), 100: (60, 2.0), MANY: (1, 1.0)}  # rows: calls in a turn, and the ratio to LightGBM we want
+SIZES = {1: (400, None), 100: (60, 2.0), MANY: (1, 2.0)}  # rows: calls in a turn, and the ratio to LightGBM we want
 TURNS = 3
 Score = Callable[[np.ndarray], np.ndarray]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
+from gainful.compute.threads import limit_torch_threads
 from gainful.data.dataset import Dataset
 from gainful.errors import DataError, ParameterError
 from gainful.nets.device import DeviceName, chosen_device, pytorch
@@ -83,18 +86,20 @@ class EngineRanker(TreeRanker):
         assert factory is not None
         objective = factory.make(data.whole, threads=self._threads())
         signs = self._constraints(data).get("monotone_constraints")
-        booster = grow_by_xgboost(
-            data.whole,
-            self.n_trees,
-            self._xgboost_params() | ({} if signs is None else {"monotone_constraints": tuple(signs)}),
-            monitor,
-            objective=objective,
-            device=self._device(),
-            min_docs_in_leaf=self.min_docs_in_leaf,
-            subsample=self.subsample,
-            start=start,
-            n_jobs=self.n_jobs,
-        )
+        torch = sys.modules.get("torch")  # loaded if the objective needs it
+        with nullcontext() if torch is None else limit_torch_threads(torch):
+            booster = grow_by_xgboost(
+                data.whole,
+                self.n_trees,
+                self._xgboost_params() | ({} if signs is None else {"monotone_constraints": tuple(signs)}),
+                monitor,
+                objective=objective,
+                device=self._device(),
+                min_docs_in_leaf=self.min_docs_in_leaf,
+                subsample=self.subsample,
+                start=start,
+                n_jobs=self.n_jobs,
+            )
         return booster, getattr(objective, "scale", None)
 
     def _refuse_checkpoint(self) -> None:

@@ -76,7 +76,7 @@ class LambdaRank:
         n = t.shape[1]
         top = slice(min(n, self.truncation))
         ranks = torch.arange(n, device=t.device)
-        discount = 1.0 / torch.log2(2.0 + ranks)
+        discount = 1.0 / torch.log2(2.0 + ranks.to(t.dtype))
         gap = g[:, top, None] - g[:, None, :]
         pair = (ranks[top, None] < ranks) & there[:, top, None] & there[:, None, :] & (gap != 0.0)
         sign = torch.sign(gap)

@@ -10,7 +10,8 @@ from torch import Tensor
 from gainful.data.dataset import RankingData
 from gainful.errors import DataError
 from gainful.losses import Loss
-from gainful.losses.tensors import newton_loss, tensor_loss
+from gainful.losses.newton_tensors import newton_loss
+from gainful.losses.tensors import tensor_loss
 from gainful.nets.device import tensor_device
 from gainful.trees.objective import GradientSize, LossObjective, natural_scale
 
@@ -30,10 +31,9 @@ class TensorObjective(LossObjective):
         if plain:
             build = tensor_loss if self.newton is None else newton_loss
             self.form = build(loss, self.y, self.offsets, at)
-        send = {"device": at.device, "dtype": at.dtype}
-        self.sent_grades, self.sent_queries = (torch.as_tensor(a, **send) for a in (self.y.copy(), self.query_weights))
-        self.sent_rows = torch.as_tensor(self.row_weights, **send)
-        self.sent_shares = torch.as_tensor(self.shares, **send)
+        arrays = self.y, self.query_weights, self.row_weights, self.shares
+        sent = [torch.tensor(array, device=at.device, dtype=at.dtype) for array in arrays]
+        self.sent_grades, self.sent_queries, self.sent_rows, self.sent_shares = sent
 
     def __call__(self, scores: Any, iteration: int) -> tuple[Any, Any]:
         if iteration <= self.start_trees:

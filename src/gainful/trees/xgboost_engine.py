@@ -98,12 +98,14 @@ def grow_by_xgboost(
     xgb = xgboost()
     monitor.total = n_trees
     first = 0 if start is None else start.current_iteration()
-    rows = (OnHost if device == "cpu" else OnDevice)(data, start, device)
-    valid = None if monitor.valid is None else (OnHost if device == "cpu" else OnDevice)(monitor.valid, start, device)
+    where = OnHost if device == "cpu" else OnDevice
+    rows = where(data, start, device)
+    valid = None if monitor.valid is None else where(monitor.valid, start, device)
     sample = None if subsample >= 1 else QuerySample(data, subsample, int(params["seed"]) + first)
     settings = dict(params) | {"seed": int(params["seed"]) + first, "device": tensor_device(device)}
     if device == "cpu":
         settings["nthread"] = training_threads(n_jobs, data)
+    another_may_split = sample is not None or params["colsample_bytree"] < 1 or getattr(objective, "changes", False)
     grown: list[dict[str, Any]] = [] if start is None else list(tree_sections(start.model_to_string()))
     try:
         train = xgb.QuantileDMatrix(rows.X, max_bin=params["max_bin"], nthread=settings["nthread"])
@@ -118,9 +120,8 @@ def grow_by_xgboost(
                 booster.set_param({"min_child_weight": least})
                 rows.boost(booster, train, number - first - 1, gradient, curvature)
                 tree = last_tree(booster)
-                if not len(tree.feature) and sample is None and params["colsample_bytree"] >= 1:
-                    if not getattr(objective, "changes", False):
-                        break
+                if not len(tree.feature) and not another_may_split:
+                    break
                 lines = tree.lines(data.n_rows)
                 grown.append(lines)
                 rows.add(tree, lines)
@@ -193,13 +194,10 @@ class OnDevice:
         import torch
 
         X, name = dense(data), tensor_device(device)
-        self.X = torch.as_tensor(np.ascontiguousarray(X, dtype=np.float32), device=name)
+        self.tensor = torch.tensor(X, dtype=torch.float32, device=name)
+        self.X: Any = self.tensor if self.tensor.is_cuda else self.tensor.numpy()  # XGBoost reads no other tensors
         first = np.zeros(data.n_rows) if start is None else predict_rows(start, X, -1)
-        self.scores: Any = torch.as_tensor(first if data.init_scores is None else first + data.init_scores, device=name)
-        if name == "cpu":  # XGBoost reads no tensors of the CPU
-            self.tensor, self.X = self.X, self.X.numpy()
-        else:
-            self.tensor = self.X
+        self.scores: Any = torch.tensor(first if data.init_scores is None else first + data.init_scores, device=name)
 
     def like(self, values: Array) -> Any:
         import torch

@@ -1,7 +1,7 @@
 """Trees that XGBoost has grown, in LightGBM's terms: gainful has one kind of tree model, whoever grew it.
 
-XGBoost rounds a value to float32 and sends it left if it is below the condition. For a float64 that is x ≤ t, where t is
-the largest float64 that is rounded to a float32 below the condition; so training and scoring agree on every row.
+XGBoost rounds a value to float32 and sends it left if it is below the condition. For a float64 that is x ≤ t, where t
+is the largest float64 that is rounded to a float32 below the condition; so training and scoring agree on every row.
 """
 
 from __future__ import annotations
