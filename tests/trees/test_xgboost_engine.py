@@ -23,6 +23,7 @@ DEVICES = [
     "torch-cpu",
     pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")),
 ]
+FAR = 2.0**90
 SMALL = {"n_trees": 6, "n_leaves": 6, "n_jobs": 1}
 
 

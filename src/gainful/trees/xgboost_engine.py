@@ -29,6 +29,7 @@ from gainful.trees.xgboost_trees import GrownTree
 # Parameters of XGBoost that users may set; gainful sets the others, or they make no sense here.
 ALLOWED = ("alpha", "colsample_bylevel", "colsample_bynode", "gamma", "grow_policy", "interaction_constraints",
            "max_cached_hist_node", "max_delta_step", "max_depth", "min_split_loss", "reg_alpha")  # fmt: skip
+SLACK = 0.1  # by which the unit of min_docs_in_leaf may be off: a change of it costs a third of a tree on a GPU
 
 
 def xgboost() -> Any:
@@ -93,7 +94,7 @@ def grow_by_xgboost(
     """A LightGBM booster of at most ``n_trees`` trees; the monitor's best iteration is the one to predict with.
 
     ``objective`` takes and returns arrays of ``device``: tensors, except on the CPU. XGBoost does not count documents,
-    so ``min_docs_in_leaf`` is in units of the mean curvature: exact where all documents have the same.
+    so ``min_docs_in_leaf`` is in units of the mean curvature, to a tenth: exact where all documents have the same.
     """
     xgb = xgboost()
     monitor.total = n_trees
@@ -109,15 +110,17 @@ def grow_by_xgboost(
     grown: list[dict[str, Any]] = [] if start is None else list(tree_sections(start.model_to_string()))
     try:
         train = xgb.QuantileDMatrix(rows.X, max_bin=params["max_bin"], nthread=settings["nthread"])
-        booster = xgb.Booster(settings, [train])
+        booster, unit = xgb.Booster(settings, [train]), -1.0
         with monitor:
             for number in range(first + 1, n_trees + 1):
                 gradient, curvature = objective(rows.scores, number)
                 if sample is not None:
                     drawn = rows.like(sample.rows(number))
                     gradient, curvature = gradient * drawn, curvature * drawn
-                least = min_docs_in_leaf * float(curvature.sum()) / data.n_rows
-                booster.set_param({"min_child_weight": least})
+                mean = float(curvature.sum()) / data.n_rows
+                if not abs(mean - unit) <= SLACK * unit:
+                    unit = mean
+                    booster.set_param({"min_child_weight": min_docs_in_leaf * unit})
                 rows.boost(booster, train, number - first - 1, gradient, curvature)
                 tree = last_tree(booster)
                 if not len(tree.feature) and not another_may_split:
