@@ -25,12 +25,14 @@ from gainful.metrics import metric
 from gainful.rankers.boosted import BoostedRanker
 from gainful.rankers.coordinate_ascent import CoordinateAscent
 from gainful.rankers.ensembles import Ensemble, Tree
+from gainful.rankers.lambdamart import LambdaMART
 from gainful.rankers.linear import LinearRanker
 from gainful.rankers.mcrank import McRank
 from gainful.rankers.ndcg_reduction import NDCGReduction
 from gainful.rankers.rankmm import RankMM
 from gainful.rankers.registry import RANKERS
 from gainful.rankers.rsrank import RSRank
+from gainful.rankers.scorers import prepare
 from gainful.rankers.structured_svm import StructuredSVM
 from gainful.serve.body_kernels import take_lists
 from gainful.solvers.bundle_qp import solve_simplex_qp
@@ -59,6 +61,7 @@ def warm_steps() -> dict[str, Callable[[], object]]:
     """Name → function that uses some kernels."""
     steps = {"reading": _read, "metrics": _evaluate, "comparisons": _resample, **_rankers(), **_losses()}
     steps["trees of other libraries"] = walk_trees
+    steps["scores of trees"] = _score_by_trees
     steps["other ways to store features"] = _store_otherwise
     steps["other solvers and measures"] = _solve_otherwise
     steps["preferences"] = _prefer
@@ -131,6 +134,14 @@ def walk_trees() -> None:
     for tree in (plain, replace(plain, categories={0: (1,)})):
         Ensemble((tree,), 1).scores(row)
     Ensemble((plain,), 1).contributions(row)
+
+
+def _score_by_trees() -> None:
+    """The compiled walk, which a model takes up only after some use."""
+    data = RankingData.from_rows(*_rows())
+    model = LambdaMART(n_trees=1, n_jobs=1).fit(data)
+    prepare(model._scorer())
+    model.predict(data)
 
 
 def _store_otherwise() -> None:

@@ -14,7 +14,6 @@ from gainful.data.rows import Array
 
 LARGEST = np.finfo(np.float32).max
 FARTHEST = float(np.finfo(np.float64).max)  # in place of infinity, which JSON lacks
-ZERO_BAND = float(np.float32(1e-35))  # LightGBM treats values closer to 0 as 0
 
 
 def below(thresholds: Any) -> Array:

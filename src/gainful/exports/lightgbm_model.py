@@ -6,14 +6,12 @@ Every split counts NaN as missing and sends it where ours does. LightGBM reads v
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from gainful.data.rows import Array
 from gainful.exports.describe import Described
-from gainful.exports.floats import ZERO_BAND
 from gainful.exports.formats import (
     WORDS_AT,
     Settings,
@@ -22,15 +20,13 @@ from gainful.exports.formats import (
     plain_trees,
     refuse,
     setting,
-    split_cover,
 )
-from gainful.exports.lightgbm_text import CATEGORICAL, DEFAULT_LEFT, NAN
 from gainful.rankers.ensembles import Ensemble, Tree
 from gainful.trees.booster_text import MOST_LEAVES
+from gainful.trees.tree_text import CATEGORICAL, DEFAULT_LEFT, NAN, ZERO_BAND, model_text, tree_lines, words
 
 SHARES = 1_000_000  # rows that the leaves of a tree share if their cover is not a count
 NOT_IN_NAMES = re.compile(r'[\s",:\[\]{}\x00-\x1f\x7f]')  # LightGBM refuses such names, or cuts them
-TAIL = "end of trees\n\nfeature_importances:\n\nparameters:\n[boosting: gbdt]\n[objective: lambdarank]\n\nend of parameters\n\npandas_categorical:null\n"  # noqa: E501
 
 
 def write(described: Described, settings: Settings) -> Written:
@@ -48,7 +44,7 @@ def write(described: Described, settings: Settings) -> Written:
         (f"LightGBM has no name {changed[0][0]!r}; the feature is called {changed[0][1]!r} there",) if changed else ()
     )
     notes += note_on_words(described, WORDS_AT)
-    content = _text(ensemble, names).encode()
+    content = model_text([_lines(tree) for tree in ensemble.trees], names, _ranges(ensemble)).encode()
     return Written({"": content}, lambda files, X: [scores(files[""], X)], precision=1e-11, tiny=ZERO_BAND, notes=notes)
 
 
@@ -68,22 +64,6 @@ def _names(described: Described) -> list[str]:
     return names
 
 
-def _text(ensemble: Ensemble, names: list[str]) -> str:
-    trees = [f"Tree={place}\n{_tree(tree)}\n\n\n" for place, tree in enumerate(ensemble.trees)]
-    header = {
-        "version": "v4",
-        "num_class": 1,
-        "num_tree_per_iteration": 1,
-        "label_index": 0,
-        "max_feature_idx": ensemble.n_features - 1,
-        "objective": "lambdarank",
-        "feature_names": " ".join(names),
-        "feature_infos": " ".join(_ranges(ensemble)),
-        "tree_sizes": _words(len(tree.encode()) for tree in trees),
-    }
-    return "tree\n" + "\n".join(f"{key}={value}" for key, value in header.items()) + "\n\n" + "".join(trees) + TAIL
-
-
 def _ranges(ensemble: Ensemble) -> list[str]:
     """What LightGBM says about the values of each feature; "none" for those that no split uses."""
     low, high = np.full(ensemble.n_features, np.inf), np.full(ensemble.n_features, -np.inf)
@@ -99,42 +79,20 @@ def _ranges(ensemble: Ensemble) -> list[str]:
     return found
 
 
-def _tree(tree: Tree) -> str:
+def _lines(tree: Tree) -> dict[str, Any]:
     decision = (NAN << 2) | np.where(tree.nan_left, DEFAULT_LEFT, 0)
     threshold = tree.threshold.astype(np.float64)
-    bounds, words = [0], []
+    bounds, bits = [0], []
     for place, split in enumerate(sorted(tree.categories)):
         decision[split] |= CATEGORICAL
         threshold[split] = place
-        words += _bits(tree.categories[split])
-        bounds.append(len(words))
-    counts = _counts(tree)
-    inner = split_cover(tree, counts)
-    nothing = np.zeros(tree.n_splits, dtype=np.int64)
-    lines: dict[str, Any] = {
-        "num_leaves": len(tree.leaves),
-        "num_cat": len(tree.categories),
-        "split_feature": _words(tree.feature),
-        "split_gain": _words(nothing),
-        "threshold": _words(threshold),
-        "decision_type": _words(decision),
-        "left_child": _words(tree.left),
-        "right_child": _words(tree.right),
-        "leaf_value": _words(tree.leaves),
-        "leaf_weight": _words(counts) if tree.n_splits else "",
-        "leaf_count": _words(counts) if tree.n_splits else "",
-        "internal_value": _words(nothing),
-        "internal_weight": _words(inner),
-        "internal_count": _words(inner),
-    }
+        bits += _bits(tree.categories[split])
+        bounds.append(len(bits))
+    about = {"feature": tree.feature, "left": tree.left, "right": tree.right, "leaves": tree.leaves}
+    lines = tree_lines(threshold=threshold, decision=decision, counts=_counts(tree), **about)
     if tree.categories:
-        lines |= {"cat_boundaries": _words(bounds), "cat_threshold": _words(words)}
-    return "\n".join(f"{key}={value}" for key, value in (lines | {"is_linear": 0, "shrinkage": 1}).items())
-
-
-def _words(values: Iterable[Any]) -> str:
-    listed = values.tolist() if isinstance(values, np.ndarray) else values
-    return " ".join(map(repr, listed))
+        lines |= {"num_cat": len(tree.categories), "cat_boundaries": words(bounds), "cat_threshold": words(bits)}
+    return lines
 
 
 def _bits(categories: tuple[int, ...]) -> list[int]:

@@ -1,35 +1,24 @@
 """The trees of a LightGBM model, parsed from its text.
 
-The text is flat (one line of numbers per property of a tree), so trees of any depth are read without recursion.
-``decision_type`` packs what a split does: bit 0 categories, bit 1 missing values go left, bits 2 and 3 what counts as
-missing (0 nothing: NaN is read as 0; 1 zero and NaN; 2 NaN). When scoring, LightGBM reads values up to 1e-35 in size as
-0; moving thresholds inside that band to its end makes the plain comparison do the same.
+The text is flat, so trees of any depth are read without recursion. When scoring, LightGBM reads values up to 1e-35 in
+size as 0; moving thresholds inside that band to its end makes the plain comparison do the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
 from gainful.errors import ExportError
-from gainful.exports.floats import FARTHEST, ZERO_BAND
+from gainful.exports.floats import FARTHEST
 from gainful.rankers.ensembles import Tree
-
-CATEGORICAL, DEFAULT_LEFT = 1, 2
-ZERO, NAN = 1, 2  # what a split counts as missing
+from gainful.trees.tree_text import CATEGORICAL, DEFAULT_LEFT, NAN, ZERO, ZERO_BAND, numbers_of, tree_sections
 
 
 def trees_of(text: str) -> list[Tree]:
     """All trees, in training order."""
-    return [_tree(lines) for lines in _sections(text)]
-
-
-def _sections(text: str) -> Iterator[dict[str, str]]:
-    """``name=value`` lines of each tree."""
-    body = text.partition("\nend of trees")[0]
-    for part in body.split("\nTree=")[1:]:
-        yield dict(line.split("=", 1) for line in part.splitlines()[1:] if "=" in line)
+    return [_tree(lines) for lines in tree_sections(text)]
 
 
 def _tree(lines: dict[str, str]) -> Tree:
@@ -38,9 +27,7 @@ def _tree(lines: dict[str, str]) -> Tree:
             "trees with linear models in their leaves (linear_tree) are not supported by any format; train without them"
         )
 
-    def numbers(name: str, kind: type = np.int64) -> np.ndarray:
-        return np.array(lines.get(name, "").split(), dtype=kind)
-
+    numbers = partial(numbers_of, lines)
     decision, threshold = numbers("decision_type"), numbers("threshold", np.float64)
     missing, categorical = (decision >> 2) & 3, (decision & CATEGORICAL) > 0
     if (missing == ZERO).any():

@@ -21,7 +21,7 @@ from gainful.data.rows import Array
 from gainful.errors import ExportError
 from gainful.exports.describe import Described
 from gainful.exports.engines import choose_form
-from gainful.exports.floats import LARGEST, ZERO_BAND, below, single, text
+from gainful.exports.floats import LARGEST, below, single, text
 from gainful.exports.formats import (
     SOLR_ACTIVATIONS,
     Settings,
@@ -35,6 +35,7 @@ from gainful.exports.formats import (
 from gainful.exports.walk import Nodes, Split, flatten
 from gainful.rankers.ensembles import Ensemble, Tree
 from gainful.rankers.scorers import Inputs, Kernel, Linear, Net
+from gainful.trees.tree_text import ZERO_BAND
 
 MODELS, NORMS = "org.apache.solr.ltr.model", "org.apache.solr.ltr.norm"
 SLACK = np.float32(1e-6)

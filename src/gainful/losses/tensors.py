@@ -166,7 +166,7 @@ def modified_huber(d: Tensor) -> tuple[Tensor, Tensor]:
 def _mean_of_pairs(kind: str, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
     sigma = float(params.get("sigma", 1.0))
     of: OfDifference = {"hinge": hinge, "squared": squared_hinge}.get(kind, partial(logistic, sigma))
-    share = 1.0 / bucket.number(_pair_counts(rows)).clamp(min=1.0)[bucket.queries]
+    share = 1.0 / bucket.number(pair_counts(rows)).clamp(min=1.0)[bucket.queries]
     sum_up: Form = partial(over_pairs, levels=bucket.levels, of=of)
     if fuses(bucket.levels):
         from gainful.losses.fused_pairs import FusedPairs
@@ -180,7 +180,7 @@ def _mean_of_pairs(kind: str, params: Mapping[str, Any], rows: ByGrade, bucket: 
     return form
 
 
-def _pair_counts(rows: ByGrade) -> Array:
+def pair_counts(rows: ByGrade) -> Array:
     """The number of pairs of different grades in each query."""
     sizes = np.diff(rows.starts).astype(np.float64)
     same = np.add.reduceat(sizes**2, rows.blocks[:-1])

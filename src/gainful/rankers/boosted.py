@@ -11,7 +11,7 @@ from gainful.data.dataset import Dataset
 from gainful.errors import DataError, ParameterError
 from gainful.losses import LossSpec, loss_text
 from gainful.parameters.constraints import Choice, Either, Integer, Real, parameter
-from gainful.rankers.trees import TreeRanker
+from gainful.rankers.engines import EngineRanker
 from gainful.rankers.with_loss import WithLoss
 from gainful.training.monitor import Monitor
 from gainful.trees.objective import LossObjective
@@ -19,7 +19,7 @@ from gainful.trees.objective_factory import ObjectiveFactory, grades
 
 
 @dataclass(repr=False, eq=False)
-class LossTrees(WithLoss, TreeRanker):
+class LossTrees(WithLoss, EngineRanker):
     """Base of the tree rankers that minimise a registered loss; a subclass names it in ``_loss``."""
 
     _: KW_ONLY
@@ -50,7 +50,7 @@ class LossTrees(WithLoss, TreeRanker):
             scale = getattr(self, "gradient_scale_", None)
         self.n_stages_ = int(getattr(self, "n_stages_", self.n_trees)) if goes_on else self.n_trees
         make = partial(
-            LossObjective,
+            self._objective_class(),
             self.loss_,
             n_stages=self.n_stages_,
             step=self._step(),
@@ -63,6 +63,14 @@ class LossTrees(WithLoss, TreeRanker):
         )
         grown = self._grow(data, grades, monitor, factory=factory)
         self.gradient_scale_ = grown if found else float(scale)  # type: ignore[arg-type]
+
+    def _objective_class(self) -> Any:
+        device = self._device()
+        if device == "cpu":
+            return LossObjective
+        from gainful.trees.tensor_objective import TensorObjective
+
+        return partial(TensorObjective, device=device)
 
     def _pack(self) -> dict[str, Any]:
         return super()._pack() | {"scale": self.gradient_scale_, "n_stages": self.n_stages_}

@@ -10,17 +10,20 @@ import numpy as np
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
 from gainful.errors import DataError
+from gainful.nets.device import pytorch
 from gainful.parameters.constraints import Choice, Flag, Integer, Real, parameter
-from gainful.rankers.trees import TreeRanker
+from gainful.rankers.engines import EngineRanker
 from gainful.training.monitor import Monitor
 from gainful.trees.grades import Tally
+from gainful.trees.grow import Objective
+from gainful.trees.objective_factory import ObjectiveFactory, grades
 
 LARGEST_PLAIN_GRADE = 100.0
 MOST_DOCUMENTS = 10_000  # LightGBM's own limit for its built-in ranking objectives
 
 
 @dataclass(repr=False, eq=False)
-class LambdaMART(TreeRanker):
+class LambdaMART(EngineRanker):
     """Gradient boosting on lambdarank gradients, grown by LightGBM.
 
     Each tree fits, for every pair of documents of different grade, the gradient of the logistic pair loss times the
@@ -58,6 +61,9 @@ class LambdaMART(TreeRanker):
     def _fit(self, data: Dataset, monitor: Monitor) -> None:
         self._refuse_long_queries(data)
         distinct = Tally.of_data(data).grades
+        if self.engine == "xgboost":
+            self._grow(data, grades, monitor, factory=ObjectiveFactory(partial(self._objective, distinct)))
+            return
         params = {
             "objective": "lambdarank",
             "label_gain": gains_of(distinct, self.gain).tolist(),
@@ -66,6 +72,20 @@ class LambdaMART(TreeRanker):
             "lambdarank_norm": bool(self.normalize),
         }
         self._grow(data, partial(ranks_among, distinct), monitor, params=params)
+
+    def _objective(self, distinct: Array, data: RankingData, *, threads: int | None = None) -> Objective:
+        """LightGBM's objective, for another engine; ``threads`` are PyTorch's own."""
+        pytorch("LambdaMART with engine='xgboost'")
+        from gainful.trees.lambdarank_tensors import LambdaRank
+
+        return LambdaRank(
+            data,
+            gains_of(distinct, self.gain)[np.searchsorted(distinct, data.y)],
+            truncation=self.truncation,
+            sigmoid=float(self.sigmoid),
+            normalize=bool(self.normalize),
+            device=self._device(),
+        )
 
     @staticmethod
     def _refuse_long_queries(data: Dataset) -> None:

@@ -16,6 +16,7 @@ from gainful.data.rows import Array, Columns, linear_scores
 from gainful.errors import DataError
 from gainful.nets.shapes import ARRAYS_OF_BLOCK
 from gainful.trees.grow import contributions_of_rows, predict_rows
+from gainful.trees.scoring import compiled_trees
 
 NET_BLOCK = 256  # rows scored together; blocks have one fixed size, so a score does not depend on its neighbours
 KERNEL_BLOCK = 2_000
@@ -222,8 +223,16 @@ class Trees:
     additive = True
 
     def scores(self, X: Any) -> Array:
-        predicted = predict_rows(self.booster, X, self.iterations, self.n_jobs)
+        compiled = compiled_trees(self.booster, self.iterations, len(X)) if isinstance(X, np.ndarray) else None
+        if compiled is not None:
+            predicted = compiled.scores(X, self.n_jobs)
+        else:
+            predicted = predict_rows(self.booster, X, self.iterations, self.n_jobs)
         return self.factor * predicted if self.link is None else self.link(predicted)
+
+    def prepare(self) -> None:
+        """Compile the trees now instead of when it has paid, for models that will score for a long time."""
+        compiled_trees(self.booster, self.iterations, 0, at_once=True)
 
     def contributions(self, X: Any) -> Array:
         if self.link is None:
@@ -262,6 +271,10 @@ class Sum:
     @property
     def additive(self) -> bool:
         return all(part.additive for part in self.parts)
+
+    def prepare(self) -> None:
+        for part in self.parts:
+            prepare(part)
 
     def scores(self, X: Any) -> Array:
         total = np.zeros(X.shape[0])
@@ -445,6 +458,12 @@ class ListNet(_NotAdditive):
 def scores_of_lists(scorer: Scorer, X: Any, offsets: Array) -> Array:
     """Scores of the rows of lists, whether or not the scorer looks at lists."""
     return scorer.scores_of_lists(X, offsets) if isinstance(scorer, (ListNet, Sum)) else scorer.scores(X)
+
+
+def prepare(scorer: Scorer) -> None:
+    """Spend time now to score faster afterwards, where the scorer can."""
+    if isinstance(scorer, (Trees, Sum)):
+        scorer.prepare()
 
 
 @dataclass(frozen=True)

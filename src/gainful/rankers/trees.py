@@ -127,6 +127,11 @@ class TreeRanker(Ranker):
     )
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
 
+    @property
+    def _engine(self) -> str:
+        """What grows the trees."""
+        return getattr(self, "engine", "lightgbm")
+
     # -- memory --------------------------------------------------------------------------------------------------------
 
     def _training_bytes(self, size: DataSize) -> float:
@@ -198,7 +203,9 @@ class TreeRanker(Ranker):
             "to_scores": self._to_scores,
         }
         scale: float | None
-        if data.whole is None:
+        if self._engine == "xgboost":
+            booster, scale = self._grow_by_xgboost(data, start, monitor, factory)
+        elif data.whole is None:
             from gainful.trees.cluster.train import grow_on_cluster
 
             about |= {"factory": factory, "threads": self._threads()}
@@ -219,6 +226,11 @@ class TreeRanker(Ranker):
         self.best_iteration_ = monitor.best_iteration
         self.booster_ = first_iterations(booster, self.best_iteration_)
         return scale
+
+    def _grow_by_xgboost(
+        self, data: Dataset, start: Any, monitor: Monitor, factory: ObjectiveFactory | None
+    ) -> tuple[Any, float | None]:
+        raise NotImplementedError  # only with a choice of engine
 
     def _trees_to_continue(self, data: Dataset, monitor: Monitor) -> Any:
         """With ``warm_start``, the trees of the best iteration so far; the monitor continues its count from them."""

@@ -15,6 +15,7 @@ from gainful.errors import FormatError, GainfulError
 from gainful.explanation.explain import feature_names
 from gainful.foreign.loading import load
 from gainful.rankers.base import Ranker
+from gainful.rankers.scorers import prepare
 from gainful.serve.monitoring import log_event
 
 Stamp = tuple[int, int, int]  # inode, time of change, size
@@ -98,6 +99,7 @@ def _load(path: Path) -> Served:
 def _warm(model: Ranker) -> None:
     """Score one row, so that no request has to wait for libraries to load or kernels to compile."""
     row = np.zeros((1, model.n_features_in_))
+    prepare(model._scorer())
     model.predict(row, group=[1])
     if model._why_no_contributions() is None:
         model.contributions(row)

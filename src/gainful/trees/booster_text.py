@@ -181,11 +181,12 @@ def check_children(left: Ints, right: Ints, n_leaves: int, tree: str) -> None:
     wanted = np.concatenate([np.arange(-n_leaves, 0), np.arange(1, n_leaves - 1)])
     if (children[inner] <= parents[inner]).any() or not np.array_equal(np.sort(children), wanted):
         raise BadBoosterText(f"the nodes of {tree} do not make a tree")
-    if n_leaves > DEEPEST and _depth(left.tolist(), right.tolist()) > DEEPEST:
+    if n_leaves > DEEPEST and tree_depth(left.tolist(), right.tolist()) > DEEPEST:
         raise BadBoosterText(f"{tree} is deeper than {DEEPEST:,}")
 
 
-def _depth(left: list[int], right: list[int]) -> int:
+def tree_depth(left: list[int], right: list[int]) -> int:
+    """The number of splits on the longest path, where children come after their parents."""
     depth = [1] * len(left)
     for node, children in enumerate(zip(left, right, strict=True)):
         for child in children:
