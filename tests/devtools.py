@@ -37,14 +37,14 @@ class Chromium:
         if found is None:
             pytest.skip(f"no Chromium to open the page in; install one of {', '.join(BROWSERS)}")
         (reads, self._write), (self._read, writes) = os.pipe(), os.pipe()
-        ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (reads, writes)]  # 3 and 4 are for the browser
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (reads, writes)]  # 3 and 4 are for the browser
         command = [
             found, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run",
             "--disable-background-networking", "--disable-dev-shm-usage", f"--user-data-dir={folder / 'profile'}",
         ]  # fmt: skip
         self.process = subprocess.Popen(
             command,
-            pass_fds=(3, 4, *ends),
+            close_fds=False,  # those of Python close by themselves, and pass_fds would want 3 and 4 open here
             preexec_fn=lambda: (os.dup2(ends[0], 3), os.dup2(ends[1], 4)),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
