@@ -293,6 +293,7 @@ def test_constant_features_give_no_trees(client, data, tmp_path):
     np.testing.assert_array_equal(model.predict(flat), 0.0)
 
 
+@pytest.mark.filterwarnings("ignore::gainful.RedundantFeaturesWarning")
 def test_trees_that_find_no_split_are_passed_over(client, data, valid, tmp_path):
     X = np.zeros_like(data.X)
     X[:, 0], X[7, 1:] = data.X[:, 0], 1.0  # of six features five have one document apart, too few for a leaf

@@ -33,7 +33,7 @@ def assert_same_bits(a: RankingData, b: RankingData) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.svm.gz", "a.dat.zst"])
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=ranking_data())
 def test_text(folder: Path, name: str, data: RankingData) -> None:
     write(data, folder / name)
@@ -47,7 +47,7 @@ def test_text_with_zeros(folder: Path, data: RankingData) -> None:
     assert_same_bits(data, read(folder / "z.txt"))
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(data=ranking_data())
 def test_binary(folder: Path, data: RankingData) -> None:
     write(data, folder / "a.gnf")
@@ -56,7 +56,7 @@ def test_binary(folder: Path, data: RankingData) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=ranking_data(stored_zeros=False))
 def test_tables(folder: Path, name: str, data: RankingData) -> None:
     write(data, folder / name)

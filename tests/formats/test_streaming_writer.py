@@ -23,11 +23,6 @@ from gainful.formats.binary.reader import BinaryFile, Writer
 from gainful.formats.binary.writer import Queries
 
 
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("writer")
@@ -59,7 +54,7 @@ def rows_of(data: RankingData, start: int, stop: int) -> RankingData:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=ranking_data(), draw=st.data())
 def test_pieces_make_the_whole(folder: Path, data: RankingData, draw: st.DataObject) -> None:
     cuts = sorted(draw.draw(st.sets(st.integers(1, data.n_rows))) | {0, data.n_rows})
@@ -69,7 +64,7 @@ def test_pieces_make_the_whole(folder: Path, data: RankingData, draw: st.DataObj
     assert read(folder / "a.gnf", mmap=False).equals(data)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=ranking_data(), draw=st.data())
 def test_rows_find_their_places(folder: Path, data: RankingData, draw: st.DataObject) -> None:
     order = draw.draw(st.permutations(range(data.n_rows)))
@@ -79,7 +74,7 @@ def test_rows_find_their_places(folder: Path, data: RankingData, draw: st.DataOb
     assert read(folder / "p.gnf", mmap=False).equals(data)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     ids=st.lists(st.sampled_from(["1", "-5", "9223372036854775807", "9223372036854775808", "é", "01", ""]), min_size=1),
     draw=st.data(),
@@ -101,7 +96,7 @@ def test_texts_that_are_integers(folder: Path, ids: list[str], draw: st.DataObje
     assert found.tolist() == ([int(text) for text in ids] if plain else ids)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=ranking_data(), draw=st.data())
 def test_parts_of_a_file(folder: Path, data: RankingData, draw: st.DataObject) -> None:
     write(data, folder / "o.gnf")
