@@ -83,13 +83,13 @@ def test_csv_keeps_what_it_can(folder: Path, name: str, data: RankingData) -> No
 
 
 def blocks_of_data(rng: np.random.Generator, kind: str) -> RankingData:
-    X = rng.standard_normal((3000, 200)) * (rng.random((3000, 200)) < 0.3)
+    X = rng.standard_normal((1200, 100)) * (rng.random((1200, 100)) < 0.3)
     X = X.astype(np.float32) if kind == "single" else X
     return RankingData.from_rows(
         sparse.csr_matrix(X) if kind == "sparse" else X,
-        rng.integers(0, 5, 3000),
-        np.repeat(np.arange(300), 10),
-        doc_ids=[f"d{i}" for i in range(3000)],
+        rng.integers(0, 5, 1200),
+        np.repeat(np.arange(120), 10),
+        doc_ids=[f"d{i}" for i in range(1200)],
     )
 
 
@@ -100,8 +100,8 @@ def test_several_blocks(tmp_path: Path, rng: np.random.Generator, kind: str, suf
     from gainful.formats.letor import writer as letor_writer
     from gainful.formats.table import writer as table_writer
 
-    monkeypatch.setattr(table_writer, "GROUP_VALUES", 50_000)
-    monkeypatch.setattr(letor_writer, "TEXT_VALUES", 50_000)
+    monkeypatch.setattr(table_writer, "GROUP_VALUES", 10_000)
+    monkeypatch.setattr(letor_writer, "TEXT_VALUES", 10_000)
     data = blocks_of_data(rng, kind)
     write(data, tmp_path / ("a" + suffix))
     assert data.equals(read(tmp_path / ("a" + suffix)))
