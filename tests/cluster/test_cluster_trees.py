@@ -237,13 +237,12 @@ def test_a_tiny_share_still_draws_one_query_of_all():
     assert np.any(one, axis=0).all()  # not always the same one
 
 
-@pytest.mark.parametrize("name", ["lambdamart", "lambdamart-plain"])
-def test_samples_of_queries_and_full_trees_train_as_well_as_in_memory(name, data, valid, shards):
+def test_samples_of_queries_and_full_trees_train_as_well_as_in_memory(data, valid, shards):
     settings = SMALL | {"n_trees": 12, "subsample": 0.6}
-    here = gainful.ranker(name, **settings).fit(data)
-    there = gainful.ranker(name, **settings).fit(shards)
+    here = gainful.LambdaMART(**settings).fit(data)
+    there = gainful.LambdaMART(**settings).fit(shards)
     assert there.score(valid) == pytest.approx(here.score(valid), abs=0.05)
-    everything = gainful.ranker(name, **settings | {"subsample": 1.0}).fit(shards)
+    everything = gainful.LambdaMART(**settings | {"subsample": 1.0}).fit(shards)
     assert not np.allclose(there.predict(valid), everything.predict(valid))
 
 
