@@ -15,7 +15,7 @@ help:
 	@echo "make demo    a search engine for Python's documentation, ranked by BM25 and by learning (installs the core)"
 	@echo "make test    run all tests in random order (installs the development set); SEED=… for a known order"
 	@echo "make test-repeat  tests that start threads and tests that these could disturb, in one process, N=10 times"
-	@echo "make test-slow  tests of a cluster whose workers hang and are restarted, too"
+	@echo "make test-slow  slow tests, too: of a cluster whose workers are restarted, of the scripts of benchmarks/"
 	@echo "make hostile  every ranker meets hostile numbers (ten minutes); HOSTILE='--targets ranksvm' for one"
 	@echo "make test-lowest  part of the tests, with the lowest versions that pyproject.toml allows"
 	@echo "make lint    ruff and mypy"
@@ -49,7 +49,7 @@ test: $(VENV)/.dev
 	@test -e $(SELECTED) || { echo "no test is selected by $(PYTEST)" >&2; exit 5; }
 
 test-here: $(VENV)/.dev
-	@code=0; $(RUN_PYTEST) $(PYTEST) -n $(JOBS) --dist worksteal -m "not cluster" || code=$$?; $(CHECK_CODE)
+	@code=0; $(RUN_PYTEST) $(or $(PYTEST),--ignore tests/cluster) -n $(JOBS) --dist worksteal -m "not cluster" || code=$$?; $(CHECK_CODE)
 
 test-cluster: $(VENV)/.dev
 	@code=0; $(RUN_PYTEST) $(or $(PYTEST),$(CLUSTER)) -n 1 -m cluster > $(VENV)/cluster.log 2>&1 || code=$$?; cat $(VENV)/cluster.log; $(CHECK_CODE)
@@ -60,9 +60,9 @@ TOGETHER := tests/cluster tests/data/test_blocks.py tests/serve tests/cli tests/
 test-repeat: $(VENV)/.dev
 	for i in $$(seq $(N)); do $(BIN)/python -m pytest --mixed --explore $(or $(PYTEST),$(TOGETHER)) || exit 1; done
 
-# Those that wait for minutes: workers of a cluster that hang and are restarted.
+# Those that wait for minutes (workers of a cluster that hang and are restarted) and those that run benchmarks.
 test-slow: $(VENV)/.dev
-	GAINFUL_SLOW=1 $(BIN)/python -m pytest tests/cluster $(SEED_OPTION) $(PYTEST)
+	GAINFUL_SLOW=1 $(BIN)/python -m pytest tests/cluster tests/benchmarks $(SEED_OPTION) $(PYTEST)
 
 # Infinite, huge, subnormal, masked, damaged: refused in one line or scored, by every ranker.
 hostile: $(VENV)/.dev

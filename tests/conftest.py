@@ -26,7 +26,7 @@ from browser import browse  # noqa: F401
 # A test is judged by what it computes, never by how long that took: the machine may be busy. The examples are the same
 # in every run, so that a change is blamed for what it breaks and for nothing else; --explore tries others, and more.
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
-settings.register_profile("gainful", settings.get_profile("explore"), derandomize=True, max_examples=40)
+settings.register_profile("gainful", settings.get_profile("explore"), derandomize=True, max_examples=25)
 settings.load_profile("gainful")
 
 OHSUMED = Path(os.environ.get("GAINFUL_OHSUMED", Path(__file__).parents[2] / "shared" / "data" / "ohsumed"))
@@ -117,6 +117,14 @@ def _nothing_is_left_running():
         gc.collect()  # a pool of threads ends with the object that holds it
         time.sleep(0.05)
     assert not left, f"still running {GRACE:.0f} seconds after the last test of the module: {left}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk():
+    """What is written need not outlast a loss of power here; that it is flushed at all, tests of a full disk show."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 @pytest.fixture

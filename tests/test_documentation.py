@@ -59,7 +59,7 @@ def runnable(page: Path) -> list[str]:
     return [line for line in lines if not line.startswith(tuple(NOT_RUN))]
 
 
-MOST_ROWS = 4000  # of artificial data on a page; what it prints is not looked at
+MOST_ROWS = 3000  # of artificial data on a page; what it prints is not looked at
 
 
 @pytest.fixture

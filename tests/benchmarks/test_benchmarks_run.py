@@ -1,4 +1,7 @@
-"""The scripts of benchmarks/ stay runnable: at a size that says nothing about speed."""
+"""The scripts of benchmarks/ stay runnable: at a size that says nothing about speed.
+
+``make test`` imports all of them and runs the quick ones; ``make test-slow`` runs the others, too.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from slow_scripts import SLOW, slow
 
 HOME = Path(__file__).parents[2] / "benchmarks"
-FILES = sorted(path.stem for path in HOME.glob("bench_*.py"))
-# Imported, not run: they keep all cores busy, start servers or clusters, or need the size of their data.
+FILES = sorted(path.stem for path in HOME.glob("*_*.py"))
+QUICK = {"bench_linear", "bench_metrics", "bench_rsrank", "bench_tuning"}
+# Imported, never run: they keep all cores busy, start servers or clusters, or need the size of their data.
 IMPORTED = {
     *("bench_busy", "bench_cluster", "bench_cluster_trees", "bench_serve"),
     *("bench_binning", "bench_list_net", "bench_nets", "bench_out_of_core", "bench_reading", "bench_trees"),
+    *(name for name in FILES if not name.startswith("bench_")),  # experiments, parts of benchmarks
 }
+if not SLOW:
+    IMPORTED |= {*FILES} - QUICK
 
 # All in one process, for the sake of what they import. Data are small, and everything is measured once.
 CHILD = """
@@ -38,7 +46,8 @@ files, imported = sys.argv[2].split(), sys.argv[3].split()
 sys.argv[1:] = []
 for name in files:
     try:
-        rows = importlib.import_module(name).rows
+        module = importlib.import_module(name)
+        rows = module.rows if name.startswith("bench_") else None
         found = "" if name in imported else next(iter(rows())).to_dict()
     except Exception as error:
         found = f"{type(error).__name__}: {error}"
@@ -66,6 +75,7 @@ def test_every_benchmark_measures(name, first_rows):
     assert math.isfinite(found["theirs"])
 
 
+@slow
 def test_the_margin_experiment_runs():
     script = HOME / "experiment_margins.py"
     done = subprocess.run([sys.executable, script, "--queries", "15"], capture_output=True, text=True)
@@ -73,6 +83,7 @@ def test_the_margin_experiment_runs():
     assert "structured-svm-tight" in done.stdout
 
 
+@slow
 def test_the_experiment_on_statistics_runs(tmp_path):
     """Exact intervals hold in every population of 0/1 values; Wilcoxon's test errs where differences are skewed."""
     command = [sys.executable, str(HOME / "experiment_statistics.py"), "--samples", "300", "--queries", "5,50"]

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from slow_scripts import slow
 
 import gainful
 from gainful.costs import model as costs
@@ -143,6 +144,7 @@ def test_plots_are_drawings_with_a_panel_for_each(ranknet):
     assert all(0 < float(dot.get("cx")) < 168 and 0 < float(dot.get("cy")) < 122 for dot in dots)
 
 
+@slow
 def test_a_killed_run_goes_on_from_its_file(tmp_path, capsys, monkeypatch):
     kept = tmp_path / "costs.jsonl"
     command = ["bench_cost.py", "--rankers", "listnet", "--max-rows", "10000", "--resume", str(kept)]

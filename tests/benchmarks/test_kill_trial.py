@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from slow_scripts import slow
+
+pytestmark = [slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill_trial.py"
 # A writer that writes straight to its file, as one must not: kills leave half files.
@@ -32,14 +35,12 @@ def trial(*start: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *start, SCRIPT, *words], capture_output=True, text=True)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_two_kills():
     done = trial()
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 failures" in done.stdout
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_half_files_are_noticed():
     done = trial("-c", CARELESS)
     assert done.returncode == 1, done.stdout + done.stderr

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slow_scripts import slow
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -320,6 +321,7 @@ def run(folder, *options):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
+@slow
 def test_a_run_is_reported_and_can_be_resumed(tmp_path):
     first = run(tmp_path, "--only", "gainful-lambdamart")
     assert first.returncode == 0, first.stderr

@@ -35,7 +35,7 @@ def team_drafts(a, b, length):
 # -- lists -------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rankings, rankings, st.sampled_from(METHODS), st.integers(1, 8), st.integers(0, 99))
 def test_lists_are_made_of_both_rankings(a, b, method, length, seed):
     found = gainful.interleave(a, b, method, length=length, seed=seed)
@@ -47,7 +47,7 @@ def test_lists_are_made_of_both_rankings(a, b, method, length, seed):
         assert found.documents[0] in (a[0], b[0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rankings, rankings)
 def test_swapping_the_rankings_swaps_the_credit_of_team_draft(a, b):
     a, b = tuple(a[:3]), tuple(b[:3])
@@ -57,7 +57,7 @@ def test_swapping_the_rankings_swaps_the_credit_of_team_draft(a, b):
     assert drawn == swapped
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rankings, rankings, st.integers(0, 99))
 def test_optimised_credit_is_the_difference_of_inverse_ranks(a, b, seed):
     found = gainful.interleave(a, b, "optimised", length=4, seed=seed)
@@ -72,7 +72,7 @@ def test_team_draft_by_hand():
     assert _team_draft(a, b, 3, Coins([1.0, 1.0])) == ([1, 0, 2], [-1.0, 1.0, -1.0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rankings, rankings, st.integers(1, 5))
 def test_team_draft_is_fair_by_enumeration(a, b, length):
     """Over all coins, the mean credit is 0 in every position, also if one ranking is shorter."""

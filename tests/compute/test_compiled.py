@@ -12,12 +12,15 @@ from pathlib import Path
 
 import numba
 import numpy as np
+import pytest
 from numba.core.typing.context import BaseContext
 
 import gainful
 from gainful.compute.compiled import helper, kernel, kernel_files
 
 MOST = 3
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
 @helper
@@ -112,7 +115,11 @@ def shifted_double(x):
     return double(x) + SHIFT
 """
 
+# Answers each path with what a fork of it gets from the package there, and what that had to compile. Forks need not
+# import numba again.
 USE = """
+import os, sys
+import gainful.compute.compiled
 from numba.core import event
 
 compiled = []
@@ -125,9 +132,14 @@ class Listener(event.Listener):
         pass
 
 event.register("numba:compile", Listener())
-from package.kernels import shifted_double
-
-print(shifted_double(3.0), *compiled)
+for path in sys.stdin:
+    if os.fork() == 0:
+        sys.path.insert(0, path.strip())
+        from package.kernels import shifted_double
+        print(shifted_double(3.0), *compiled, flush=True)
+        os._exit(0)
+    if os.wait()[1] != 0:
+        sys.exit("a child failed")
 """
 
 COMPILED = ["shifted_double", "double"]
@@ -141,34 +153,44 @@ def write_package(folder, factor="2.0", shift="0"):
         (folder / "package" / f"{name}.py").write_text(text)
 
 
-def use_package(folder, path):
-    """What a process of its own gets, and what it has to compile for that."""
-    caches = {"NUMBA_CACHE_DIR": str(folder / "cache"), "XDG_CACHE_HOME": str(folder / "cache")}
-    search = os.pathsep.join([str(path), *filter(None, sys.path)])
-    environment = os.environ | caches | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": search}
-    done = subprocess.run([sys.executable, "-c", USE], env=environment, capture_output=True, text=True, check=True)
-    return done.stdout.split()
+@pytest.fixture
+def use_package(tmp_path):
+    """Path → what a process of its own gets, and what it has to compile for that."""
+    caches = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment = os.environ | caches | {"PYTHONDONTWRITEBYTECODE": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", USE], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+
+        def answer(path):
+            print(path, file=process.stdin, flush=True)
+            return process.stdout.readline().split()
+
+        yield answer
+        process.stdin.close()
 
 
-def test_the_cache_notices_a_change_of_a_helper_or_a_number_in_another_file(tmp_path):
+@needs_fork
+def test_the_cache_notices_a_change_of_a_helper_or_a_number_in_another_file(tmp_path, use_package):
     write_package(tmp_path)
-    assert use_package(tmp_path, tmp_path) == ["6.0", *COMPILED]
-    assert use_package(tmp_path, tmp_path) == ["6.0"]
+    assert use_package(tmp_path) == ["6.0", *COMPILED]
+    assert use_package(tmp_path) == ["6.0"]
     write_package(tmp_path, factor="20.0")
-    assert use_package(tmp_path, tmp_path) == ["60.0", *COMPILED]
+    assert use_package(tmp_path) == ["60.0", *COMPILED]
     write_package(tmp_path, factor="20.0", shift="1")
-    assert use_package(tmp_path, tmp_path) == ["61.0", *COMPILED]
+    assert use_package(tmp_path) == ["61.0", *COMPILED]
 
 
-def test_the_cache_notices_a_change_of_a_helper_in_an_archive(tmp_path):
+@needs_fork
+def test_the_cache_notices_a_change_of_a_helper_in_an_archive(tmp_path, use_package):
     def archive(factor):
         write_package(tmp_path / "unpacked", factor)
         return shutil.make_archive(str(tmp_path / "package"), "zip", tmp_path / "unpacked", "package")
 
     before = archive("2.0")
-    assert use_package(tmp_path, before) == ["6.0", *COMPILED]
-    assert use_package(tmp_path, before) == ["6.0"]
-    assert use_package(tmp_path, archive("20.0")) == ["60.0", *COMPILED]
+    assert use_package(before) == ["6.0", *COMPILED]
+    assert use_package(before) == ["6.0"]
+    assert use_package(archive("20.0")) == ["60.0", *COMPILED]
 
 
 def test_the_cache_covers_every_file_with_kernels():

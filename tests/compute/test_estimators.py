@@ -11,50 +11,57 @@ import pytest
 
 from gainful.compute.estimators import FeatureSelector, defer_imports
 
-FIT = """
-import sys, numpy as np, gainful
+# What each part of a program has loaded, in one process: what a part loaded stays loaded.
+PARTS = """
+import importlib.util, sys
+import numpy as np, gainful
 rng = np.random.default_rng(0)
 X, y, qid = rng.random((40, 3)), np.arange(40) % 3, np.repeat(np.arange(4), 10)
-for ranker, settings in {fits!r}:
+
+def fit(ranker, **settings):
     model = gainful.ranker(ranker, **settings).fit(X, y, qid=qid, eval_set=(X, y, qid))
     gainful.metric("ndcg@10")(model.predict(X), y, qid=qid)
-print([name for name in {names!r} if name in sys.modules])
-"""
 
+def tell(*names):
+    print([name for name in names if name in sys.modules])
 
-def loaded_by_fit(rankers, names, *settings):
-    """Which of these modules a process has loaded after training each ranker with each of the settings."""
-    fits = [(ranker, one) for ranker in rankers for one in settings or ({},)]
-    code = FIT.format(fits=fits, names=names)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+for ranker in ("regression", "rsrank", "structured-svm-kernel"):
+    fit(ranker)
+tell("scipy.stats", "pandas", "sklearn.linear_model", "sklearn.metrics")
 
-
-def test_a_fit_imports_neither_statistics_nor_frames_nor_scikit_learns_metrics():
-    """What one of them loaded would stay loaded, so one process will do."""
-    names = ["scipy.stats", "pandas", "sklearn.linear_model", "sklearn.metrics"]
-    assert loaded_by_fit(["regression", "rsrank", "structured-svm-kernel"], names) == "[]"
-
-
-def test_a_net_imports_no_compiler_of_nets():
-    pytest.importorskip("torch")
-    settings = [{"optimizer": optimizer, "epochs": 2} for optimizer in ("adam", "sgd")]
-    assert loaded_by_fit(["neural"], ["torch._dynamo", "sympy"], *settings) == "[]"
-
-
-def test_scikit_learn_still_finds_what_was_held_back():
-    code = """
-import gainful.compute.estimators, sys
-assert "scipy.stats" not in sys.modules
 from sklearn.utils import fixes
-import scipy.stats, numpy as np
+import scipy.stats
 assert fixes._mode(np.array([1, 2, 2])).mode == 2
 pd = fixes.pd
 if pd is not None:
     import pandas
     assert pd.DataFrame is pandas.DataFrame
+print("found")
+
+if importlib.util.find_spec("torch"):
+    for optimizer in ("adam", "sgd"):
+        fit("neural", optimizer=optimizer, epochs=2)
+    tell("torch._dynamo", "sympy")
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.fixture(scope="module")
+def printed():
+    done = subprocess.run([sys.executable, "-c", PARTS], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_a_fit_imports_neither_statistics_nor_frames_nor_scikit_learns_metrics(printed):
+    assert printed[0] == "[]"
+
+
+def test_scikit_learn_still_finds_what_was_held_back(printed):
+    assert printed[1] == "found"
+
+
+def test_a_net_imports_no_compiler_of_nets(printed):
+    pytest.importorskip("torch")
+    assert printed[2] == "[]"
 
 
 # -- modules that are held back ----------------------------------------------------------------------------------------

@@ -392,6 +392,7 @@ def degenerate_queries() -> RankingData:
 
 @pytest.mark.filterwarnings("ignore:.*validation queries are also training queries:gainful.DataWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # how far rounding lets a solver come
+@pytest.mark.filterwarnings("ignore::gainful.RedundantFeaturesWarning")
 def test_degenerate_queries_give_finite_scores(name):
     data = degenerate_queries()
     model = make(name).fit(data, eval_set=data)

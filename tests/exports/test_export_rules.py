@@ -157,6 +157,7 @@ def test_categories_go_to_onnx_and_json_only(tmp_path):
             gainful.export(model, tmp_path / "no", to=to)
 
 
+@pytest.mark.filterwarnings("ignore::gainful.RedundantFeaturesWarning")
 def test_models_without_a_tree_or_a_split(tmp_path):
     X, qid = np.ones((48, 2)), np.repeat([1, 2], 24)
     for name in ("lambdamart", "boosted", "mcrank", "rankboost", "tree-regression"):

@@ -94,7 +94,7 @@ def any_options(draw_from: np.random.Generator) -> letor.Options:
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @example(b"#gainful query_weights=")
 @example(b"\n# gainful dtype = 7\n1 qid:1 1:1")
 @given(st.binary(min_size=1, max_size=60))

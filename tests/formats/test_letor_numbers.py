@@ -98,7 +98,7 @@ def test_decimals_of_every_size(tmp_path: Path, rng: np.random.Generator) -> Non
     assert_same_bits(read_values(tmp_path / "a.txt", texts), texts)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=30))
 def test_any_float(tmp_path_factory: pytest.TempPathFactory, values: list[float]) -> None:
     texts = [repr(value) for value in values]

@@ -33,7 +33,7 @@ def assert_same_bits(a: RankingData, b: RankingData) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.svm.gz", "a.dat.zst"])
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=ranking_data())
 def test_text(folder: Path, name: str, data: RankingData) -> None:
     write(data, folder / name)
@@ -47,7 +47,7 @@ def test_text_with_zeros(folder: Path, data: RankingData) -> None:
     assert_same_bits(data, read(folder / "z.txt"))
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(data=ranking_data())
 def test_binary(folder: Path, data: RankingData) -> None:
     write(data, folder / "a.gnf")
@@ -56,7 +56,7 @@ def test_binary(folder: Path, data: RankingData) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=ranking_data(stored_zeros=False))
 def test_tables(folder: Path, name: str, data: RankingData) -> None:
     write(data, folder / name)
@@ -83,13 +83,13 @@ def test_csv_keeps_what_it_can(folder: Path, name: str, data: RankingData) -> No
 
 
 def blocks_of_data(rng: np.random.Generator, kind: str) -> RankingData:
-    X = rng.standard_normal((3000, 200)) * (rng.random((3000, 200)) < 0.3)
+    X = rng.standard_normal((1200, 100)) * (rng.random((1200, 100)) < 0.3)
     X = X.astype(np.float32) if kind == "single" else X
     return RankingData.from_rows(
         sparse.csr_matrix(X) if kind == "sparse" else X,
-        rng.integers(0, 5, 3000),
-        np.repeat(np.arange(300), 10),
-        doc_ids=[f"d{i}" for i in range(3000)],
+        rng.integers(0, 5, 1200),
+        np.repeat(np.arange(120), 10),
+        doc_ids=[f"d{i}" for i in range(1200)],
     )
 
 
@@ -100,8 +100,8 @@ def test_several_blocks(tmp_path: Path, rng: np.random.Generator, kind: str, suf
     from gainful.formats.letor import writer as letor_writer
     from gainful.formats.table import writer as table_writer
 
-    monkeypatch.setattr(table_writer, "GROUP_VALUES", 50_000)
-    monkeypatch.setattr(letor_writer, "TEXT_VALUES", 50_000)
+    monkeypatch.setattr(table_writer, "GROUP_VALUES", 10_000)
+    monkeypatch.setattr(letor_writer, "TEXT_VALUES", 10_000)
     data = blocks_of_data(rng, kind)
     write(data, tmp_path / ("a" + suffix))
     assert data.equals(read(tmp_path / ("a" + suffix)))

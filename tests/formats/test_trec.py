@@ -121,7 +121,7 @@ def test_what_is_no_file_or_too_large_is_refused(tmp_path):
         gainful.read_run(cut)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     run=st.dictionaries(IDS, st.dictionaries(IDS, SCORES, min_size=1, max_size=4), min_size=1, max_size=3),
     quick=st.booleans(),
@@ -139,7 +139,7 @@ def test_what_is_written_reads_back(run, quick, tmp_path_factory):
     assert {query: dict(held) for query, held in gainful.read_qrels(path).items()} == grades
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows=st.lists(st.tuples(IDS, IDS, SCORES), min_size=1, max_size=8, unique_by=lambda row: row[:2]))
 def test_both_ways_of_reading_agree(rows):
     text = "".join(f"{query} Q0 {document} 1 {score!r} t\n" for query, document, score in rows).encode()

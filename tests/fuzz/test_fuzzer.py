@@ -72,11 +72,11 @@ def test_cutting_keeps_what_the_failure_needs():
 
 
 def test_a_run_prints_a_table(tmp_path):
-    """A few hundred damaged files of a format that has long been fuzzed."""
-    command = [sys.executable, "-m", "fuzz", "run", "--cases", "300", "--formats", "letor", "--seed", "1"]
+    """Some damaged files of a format that has long been fuzzed."""
+    command = [sys.executable, "-m", "fuzz", "run", "--cases", "60", "--formats", "letor", "--seed", "1"]
     done = subprocess.run([*command, "--jobs", "1", "--found", tmp_path], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"^letor +300 +[1-9]\d* +[1-9]\d* +0 ", done.stdout, re.MULTILINE)
+    assert re.search(r"^letor +60 +[1-9]\d* +[1-9]\d* +0 ", done.stdout, re.MULTILINE)
     assert not list(tmp_path.iterdir())
 
 

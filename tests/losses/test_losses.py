@@ -344,10 +344,14 @@ def test_bad_losses_are_refused(what, message):
 
 
 def mean_hinge_at_zero(scores, grades):
-    """Pointwise: relevant documents above 1, others below −1."""
-    sign = np.where(grades > 0, 1.0, -1.0)
-    short = np.maximum(0.0, 1.0 - sign * scores)
-    return short.mean(), np.where(short > 0, -sign, 0.0) / len(scores)
+    """Pointwise: relevant documents above 1, others below −1. A loop compiles sooner than functions of arrays."""
+    value, gradient = 0.0, np.zeros(len(scores))
+    for i in range(len(scores)):
+        sign = 1.0 if grades[i] > 0 else -1.0
+        if sign * scores[i] < 1.0:
+            value += (1.0 - sign * scores[i]) / len(scores)
+            gradient[i] = -sign / len(scores)
+    return value, gradient
 
 
 @pytest.mark.parametrize("compile_it", [False, True])

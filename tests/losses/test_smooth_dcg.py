@@ -113,7 +113,7 @@ def test_equal_grades_do_nothing(name):
         assert not gradient.any()
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 10_000),
     n=st.integers(2, 30),
@@ -249,7 +249,7 @@ def test_sigmoids_have_no_gradient_from_a_flat_start_and_hinges_have_one():
 # -- the moving cut-off ------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(data=st.data(), n=st.integers(1, 12), k=st.integers(1, 14), tied=st.sampled_from(["all", "best"]))
 def test_the_cut_off_by_sorting(data, n, k, tied):
     s = np.array(data.draw(st.lists(st.sampled_from([-1.0, 0.0, 0.0, 0.5, 2.0]), min_size=n, max_size=n)))

@@ -31,7 +31,7 @@ def extrapolated(first, second, p):
     return (1 - p) * sum(share * p**i for i, share in enumerate(agreement))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(first=LISTS.filter(bool), second=LISTS.filter(bool), p=st.sampled_from([0.5, 0.8, 0.9]))
 def test_overlap_by_definition(first, second, p):
     assert gainful.rbo(first, second, p=p) == pytest.approx(extrapolated(first, second, p), abs=1e-9)
@@ -47,7 +47,7 @@ def test_overlap_of_known_rankings():
     assert gainful.rbo({"a": 1.0, "b": 1.0}, ["b", "a"]) == 1.0  # equal scores by falling id
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(order=st.permutations(list("abcdef")))
 def test_tau_by_definition(order):
     truth = list("abcdef")

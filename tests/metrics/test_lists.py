@@ -284,7 +284,7 @@ def novelty(order, alpha):
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     documents=st.lists(st.sets(st.integers(0, 3), max_size=3), min_size=1, max_size=6),
     alpha=st.sampled_from([0.0, 0.25, 0.5, 0.9]),

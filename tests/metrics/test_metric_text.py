@@ -53,7 +53,7 @@ def metrics(draw):
     return metric(spec, **{name: draw(options[name]) for name in known if draw(st.booleans())})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(m=metrics())
 def test_parses_back(m):
     again = metric(str(m))

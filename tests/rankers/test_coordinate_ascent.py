@@ -119,6 +119,7 @@ def test_units_of_features_do_not_matter(parts):
     assert np.allclose(other.predict(test.X * units), one.predict(test.X))
 
 
+@pytest.mark.filterwarnings("ignore::gainful.RedundantFeaturesWarning")
 def test_features_that_never_vary_within_a_query_get_no_weight(parts):
     train = parts[0]
     of_query = np.repeat(np.arange(train.n_queries) % 7, train.counts)

@@ -96,6 +96,7 @@ def test_what_the_engine_refuses_is_one_error(parts):
         LambdaMART(engine_params={"tree_learner": "what"}).fit(parts[0])
 
 
+@pytest.mark.filterwarnings("ignore::gainful.RedundantFeaturesWarning")
 def test_long_queries_are_refused_in_words():
     n = 10_001
     data = RankingData.from_rows(np.zeros((n, 1)), np.arange(n) % 2, np.full(n, 77))

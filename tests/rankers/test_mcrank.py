@@ -120,7 +120,7 @@ def test_expected_relevance_is_a_sum_over_the_probabilities_of_each_grade_or_bet
 
 
 @given(PROBABILITIES, st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_crossing_curves_become_the_nearest_falling_ones(at_least, data):
     m = at_least.shape[1]
     steps = data.draw(hnp.arrays(float, m, elements=st.floats(0.1, 10)))

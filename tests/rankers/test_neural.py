@@ -178,6 +178,7 @@ def test_dropout_leaves_units_out_in_training_only():
 
 
 @pytest.mark.parametrize("form", ["float64", "float32", "csr"])
+@pytest.mark.filterwarnings("ignore::gainful.RedundantFeaturesWarning")
 def test_inputs_are_standardised_by_the_training_data(form):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 4)) * [1, 1e-3, 1e4, 0] + [0, 5, -3e4, 7]

@@ -318,6 +318,7 @@ def test_learning_rate_and_steps_count(parts):
 
 @pytest.mark.parametrize("C", [1e-6, 10.0, 1e6])
 @pytest.mark.parametrize("loss", ["maximum", "max-average"])
+@pytest.mark.filterwarnings("ignore::gainful.RedundantFeaturesWarning")
 def test_where_zero_is_best_the_model_still_ranks(rng, loss, C):
     X, y, qid = rng.normal(size=(60, 3)), rng.integers(0, 3, 60), np.repeat([1, 2, 3], 20)  # nothing to be learned
     data = RankingData.from_rows(X, y, qid)

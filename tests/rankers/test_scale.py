@@ -100,6 +100,7 @@ def test_the_scaled_risk_is_the_risk_of_scaled_features(data, scale, rng):
     assert risk.unscale(v).tolist() == (v / scales).tolist()
 
 
+@pytest.mark.filterwarnings("ignore::gainful.RedundantFeaturesWarning")
 def test_queries_of_weight_0_do_not_count(data):
     """Their features, wild as they are, change neither scales nor weights."""
     wild = data[:10].replace(X=data[:10].X * 1e6)
@@ -127,6 +128,7 @@ def test_extreme_features_give_finite_weights(name, factor, offset):
     assert np.isfinite(model.predict(X)).all()
 
 
+@pytest.mark.filterwarnings("ignore::gainful.RedundantFeaturesWarning")
 def test_certificates_say_of_which_problem_they_are(data, tmp_path):
     for scale, words in (("standard", "on standardised features"), (None, "on the features as given")):
         model = gainful.StructuredSVM(scale=scale).fit(data)
@@ -139,6 +141,7 @@ def test_certificates_say_of_which_problem_they_are(data, tmp_path):
     assert Certificate(2.0, 1.0).scale is None
 
 
+@pytest.mark.filterwarnings("ignore::gainful.RedundantFeaturesWarning")
 def test_the_objective_on_standardised_features(data):
     model = gainful.RankSVM(C=2.0).fit(data)
     v, Z = model.coef_[:5] * data.X.std(axis=0)[:5], by_hand(data).X[:, :5]

@@ -164,9 +164,10 @@ def test_the_dense_and_the_sparse_form(folder, tmp_path):
 
 
 def test_killed_and_resumed_it_gives_the_same_table(capsys, folder, tmp_path):
-    arguments = ["ohsumed", "--data", folder, "--rankers", "frank,ranksvm", "--trials", 2, "--json", "--jobs", 2]
+    arguments = ["ohsumed", "--data", folder, "--rankers", "frank,ranksvm", "--trials", 2, "--json"]
     whole = json.loads(call(capsys, *arguments, "--store", tmp_path / "whole")[1])
     command = [sys.executable, "-m", "gainful", "reproduce", *map(str, arguments), "--store", str(tmp_path / "killed")]
+    command += ["--jobs", "2"]  # which changes nothing
     child = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"}
     )

@@ -46,7 +46,7 @@ NUMBERS = st.one_of(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.lists(NUMBERS, min_size=1, max_size=6))
 def test_numbers_are_those_of_python(numbers):
     found = rows_of(*numbers)
@@ -127,7 +127,7 @@ def outcome(job, kind, body):
         return type(error), str(error)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(REQUESTS, st.sampled_from([(",", ":"), (", ", ": "), (" ,\n\t", " :\r\n")]), st.just([]) | DAMAGE)
 def test_requests_are_answered_as_without_compiled_code(served, request_, spaces, damage):
     body = damaged(text_of(request_, spaces), damage)

@@ -247,7 +247,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.sampled_from(["/rank", "/score", "/pair"]), JSON | st.binary(max_size=40))
 def test_no_body_breaks_the_server(clients, path, body):
     content = body if isinstance(body, bytes) else json.dumps(body).encode()

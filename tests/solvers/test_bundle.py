@@ -45,7 +45,7 @@ def test_the_minimum(rng, C, tol, line_search):
     assert exact * (1 - 1e-8) <= solution.certificate.primal
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.integers(1, 8), st.integers(2, 6), st.integers(1, 6), st.floats(-3, 3), st.integers(0, 2**32 - 1))
 def test_any_small_problem(m, k, d, log_c, seed):
     rng = np.random.default_rng(seed)

@@ -30,7 +30,7 @@ def excess(g, b, C, alpha):
     return max(0.0, heights.max()) - alpha @ heights
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     st.integers(1, 40),
     st.integers(1, 25),

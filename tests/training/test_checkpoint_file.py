@@ -52,7 +52,7 @@ def reopened(path, training=None) -> Checkpoint:
     return found
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(state=st.dictionaries(NAMES, ARRAYS | LONG | PLAIN, max_size=5))
 def test_what_is_saved_comes_back(state, tmp_path_factory):
     path = tmp_path_factory.mktemp("c") / "c.ckpt"
@@ -69,7 +69,7 @@ def written(tmp_path_factory):
     return path
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(share=st.floats(0, 1, exclude_max=True))
 def test_a_truncated_checkpoint_is_refused(written, share, tmp_path_factory):
     content = written.read_bytes()
@@ -79,7 +79,7 @@ def test_a_truncated_checkpoint_is_refused(written, share, tmp_path_factory):
         reopened(path)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(place=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
 def test_a_damaged_checkpoint_is_refused_or_says_the_same(written, place, flip, tmp_path_factory):
     content = bytearray(written.read_bytes())

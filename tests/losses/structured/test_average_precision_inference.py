@@ -20,7 +20,7 @@ from gainful.losses.structured import RankingProblem, augmented_rankings, fill_b
         max_size=6,
     )
 )
-@settings(max_examples=250)
+@settings(max_examples=100)
 def test_the_best_of_all_rankings(documents):
     grades, s = np.array([g for g, _ in documents]), np.array([x for _, x in documents])
     by_hand = PrecisionQuery(grades)

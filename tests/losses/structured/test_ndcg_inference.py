@@ -63,7 +63,7 @@ def queries(draw):
 
 
 @given(queries())
-@settings(max_examples=250)
+@settings(max_examples=100)
 def test_every_method_finds_the_best_of_all_rankings(query):
     grades, s, k, A, options = query
     problem = RankingProblem.ndcg(grades, [0, len(grades)], k, position_weights=A, **options)
@@ -231,7 +231,7 @@ def test_queries_without_a_loss_contribute_nothing():
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=6), st.integers(1, 8), st.sampled_from(FAMILIES))
-@settings(max_examples=80)
+@settings(max_examples=40)
 def test_targets(grades, k, family):
     A = families(k)[family]
     by_hand = NdcgQuery(grades, k, A)
