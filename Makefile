@@ -6,6 +6,8 @@ PEERS := .venv-peers
 LOWEST := .venv-lowest
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 JOBS ?= 2
+# Tests wait for child processes and disks almost half of their time.
+TEST_JOBS ?= 3
 N ?= 10
 SEED_OPTION := $(if $(SEED),--seed $(SEED))
 

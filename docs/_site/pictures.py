@@ -7,6 +7,7 @@ python docs/_site/pictures.py gainful-demo docs/pictures
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -32,7 +33,10 @@ SOURCES = {
 }
 QUERY = "Helper class to quickly write a loop over all standard input files."
 MODULES = ["heapq", "shutil", "statistics", "textwrap", "json", "csv"]
-REPORT_VIEWS = {"report.png": "0", "report-query.png": "document.querySelector('#queries').scrollIntoView()"}
+REPORT_VIEWS = {
+    "report.png": "0",
+    "report-query.png": "document.querySelector('#explorer select[size]').scrollIntoView()",
+}
 COMPARED = ["regression", "listnet", "lambdamart:n_trees=60:n_jobs=1", "mcrank:n_trees=30:n_jobs=1"]
 MOST_BYTES = 200_000
 
@@ -42,11 +46,12 @@ def main(demo: Path, target: Path) -> None:
     (target / "which-ranker.svg").write_text(which_ranker.draw() + "\n")
     draw_plot(target / "comparison-plot.png")
     with browser() as tab:
+        tab.send("Emulation.setScrollbarsHidden", hidden=True)
         tab.resize(1080, 720)
         tab.open(f"{(demo / 'search.html').resolve().as_uri()}#q={quote(QUERY)}&open")
         tab.wait("document.readyState === 'complete'")
         tab.evaluate("new Promise((done) => setTimeout(done, 1500))")  # the page ranks as one types
-        tab.screenshot(target / "search.png")
+        take(tab, target / "search.png")
         report = (demo / "report" / "report.html").resolve().as_uri()
         for name, script in (
             ("report.png", "0"),
@@ -56,7 +61,7 @@ def main(demo: Path, target: Path) -> None:
             tab.open(report)
             tab.evaluate(script)
             tab.evaluate("new Promise((done) => setTimeout(done, 500))")
-            tab.screenshot(target / name)
+            take(tab, target / name)
         show_server(tab, target / "server.png")
     for name in SOURCES:
         size = (target / name).stat().st_size
@@ -91,6 +96,11 @@ def browser() -> Iterator[Any]:
             tab.close()
 
 
+def take(tab: Any, target: Path) -> None:
+    """What is in the window."""
+    target.write_bytes(base64.b64decode(tab.send("Page.captureScreenshot")["data"]))
+
+
 def show_server(tab: Any, target: Path) -> None:
     """Two models side by side on a query of a small search, with the reasons for the first pair."""
     import gainful
@@ -99,8 +109,8 @@ def show_server(tab: Any, target: Path) -> None:
     data = getattr(made, "data", made)
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, f"{name}.gainful") for name in ("linear", "trees")]
-        for file, name in zip(files, ("regression", "lambdamart:n_trees=40:n_jobs=1"), strict=True):
-            gainful.save(gainful.ranker(name).fit(data), file)
+        for file, model in zip(files, (gainful.RegressionRanker(), gainful.LambdaMART(n_trees=40)), strict=True):
+            gainful.save(model.fit(data), file)
         few = Path(folder, "rows.csv")
         gainful.write(data[:1], few)
         with serving(*files) as address:
@@ -111,10 +121,11 @@ def show_server(tab: Any, target: Path) -> None:
             tab.type(few.read_text())
             tab.press("Enter", 2)
             tab.wait("document.querySelector('tr[data-place]')")
+            tab.click("tbody tr:nth-child(2) button")
+            tab.click("tbody tr:nth-child(6) button")
             tab.evaluate("document.querySelector('#rankings').scrollIntoView(); 0")
-            tab.evaluate("document.querySelector('tr[data-place]').click(); 0")
             tab.evaluate("new Promise((done) => setTimeout(done, 800))")
-            tab.screenshot(target)
+            take(tab, target)
 
 
 @contextmanager
