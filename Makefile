@@ -51,7 +51,7 @@ test: $(VENV)/.dev
 	@test -e $(SELECTED) || { echo "no test is selected by $(PYTEST)" >&2; exit 5; }
 
 test-here: $(VENV)/.dev
-	@code=0; $(RUN_PYTEST) $(or $(PYTEST),--ignore tests/cluster) -n $(JOBS) --dist worksteal -m "not cluster" || code=$$?; $(CHECK_CODE)
+	@code=0; $(RUN_PYTEST) $(or $(PYTEST),--ignore tests/cluster) -n $(TEST_JOBS) --dist worksteal -m "not cluster" || code=$$?; $(CHECK_CODE)
 
 test-cluster: $(VENV)/.dev
 	@code=0; $(RUN_PYTEST) $(or $(PYTEST),$(CLUSTER)) -n 1 -m cluster > $(VENV)/cluster.log 2>&1 || code=$$?; cat $(VENV)/cluster.log; $(CHECK_CODE)
