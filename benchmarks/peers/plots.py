@@ -1,4 +1,7 @@
-"""Learning curves as standalone SVG: NDCG@10 against seconds on a log scale, one panel per group."""
+"""Learning curves as standalone SVG: NDCG@10 against seconds on a log scale, one panel per group.
+
+Few curves have a name: the best of each maker, the reference, and our best three. The others are grey.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from math import ceil, floor, log10
 from typing import Any
 
 from gainful.report.plots import Frame, number, ticks
-from peers.contestants import GROUPS
+from peers.contestants import GROUPS, REFERENCE
 from peers.curves import Curve
 
 COLOURS = {
@@ -20,19 +23,21 @@ COLOURS = {
     "fastrank": "#6d4c41",
     "pyltr": "#616161",
 }
-DASHES = ("", "6 2", "2 2", "8 2 2 2", "1 3", "10 3", "4 4", "12 2 2 2 2 2", "3 1", "6 4 1 4")
-WIDTH, PANEL, LABELS, TOP, LINE = 860.0, 330.0, 250.0, 34.0, 12.5
+OURS, OUR_BEST = "gainful", 3
+DASHES = ("", "7 3", "2 3")  # of several by one maker, the best first
+WIDTH, PANEL, LABELS, TOP, LINE = 860.0, 330.0, 252.0, 34.0, 14.0
 STYLE = (
     "text{font:11px system-ui,sans-serif;fill:#333}.title{font-weight:600;font-size:13px}.end{text-anchor:end}"
-    ".middle{text-anchor:middle}.grid{stroke:#ddd;stroke-width:.6}.curve{fill:none;stroke-width:1.6}"
-    ".thin{fill:none;stroke-width:.5;opacity:.6}.mark{stroke:#888;stroke-width:.8;stroke-dasharray:3 3}"
+    ".middle{text-anchor:middle}.grid{stroke:#eee;stroke-width:.6}.curve{fill:none;stroke-width:2}"
+    ".other{fill:none;stroke:#bbb;stroke-width:1}.thin{fill:none;stroke-width:.6;opacity:.6}.soft{fill:#777}"
+    ".mark{stroke:#888;stroke-width:.8;stroke-dasharray:3 3}"
 )
 
 
 def picture(title: str, groups: dict[str, list[dict[str, Any]]], reference_times: dict[str, float]) -> str:
     """One panel per group, stacked; the dotted line marks the group's reference time."""
     panels = [
-        panel(GROUPS[group], results, reference_times[group], top=i * (PANEL + TOP) + TOP)
+        panel(GROUPS[group], results, REFERENCE[group], reference_times[group], top=i * (PANEL + TOP) + TOP)
         for i, (group, results) in enumerate(groups.items())
     ]
     height = len(panels) * (PANEL + TOP) + TOP
@@ -46,16 +51,41 @@ def picture(title: str, groups: dict[str, list[dict[str, Any]]], reference_times
     )
 
 
-def panel(title: str, results: Sequence[dict[str, Any]], reference_time: float, top: float) -> str:
+def panel(title: str, results: Sequence[dict[str, Any]], reference: str, reference_time: float, top: float) -> str:
     curves = {r["name"]: Curve.from_dict(r["curve"]).kept() for r in results}
     frame = _frame(curves, top)
     parts = [f'<text class="title" x="4" y="{top:.1f}">{escape(title)}: NDCG@10</text>', _axes(frame)]
     place = frame.at_x(log10(reference_time))
     parts.append(f'<path class="mark" d="M{place:.1f} {frame.top:.1f}V{frame.height - frame.bottom:.1f}"/>')
-    styles = _styles(curves)
-    parts += [_steps(frame, points, styles[name]) for name, points in curves.items()]
-    parts += _labels(frame, {name: points[-1] for name, points in curves.items()}, styles)
+    ends = {name: points[-1] for name, points in curves.items()}
+    styles = _styles(named_curves({name: value for name, (_, value) in ends.items()}, reference))
+    others = [name for name in curves if name not in styles]
+    parts += [_steps(frame, curves[name], 'class="other"') for name in others]
+    parts += [_steps(frame, curves[name], f'class="curve" {style}') for name, style in reversed(styles.items())]
+    parts += _labels(frame, {name: ends[name] for name in styles}, styles)
+    if others:
+        words = f"grey: {len(others)} others, all in the table"
+        parts.append(f'<text class="soft" x="{frame.left:.1f}" y="{frame.height - 6:.1f}">{words}</text>')
     return "".join(parts)
+
+
+def named_curves(ends: dict[str, float], reference: str) -> list[str]:
+    """The best of each maker by its last value, the reference, and our best three; the best first.
+
+    >>> named_curves({"gainful a": 0.5, "XGBoost b": 0.6, "XGBoost c": 0.4, "XGBoost d": 0.3}, "XGBoost d")
+    ['XGBoost b', 'gainful a', 'XGBoost d']
+    """
+    order = sorted(ends, key=lambda name: -ends[name])
+    kept: dict[str, list[str]] = {}
+    for name in order:
+        mine = kept.setdefault(maker_of(name), [])
+        if name == reference or len(mine) < (OUR_BEST if maker_of(name) == OURS else 1):
+            mine.append(name)
+    return [name for name in order if name in kept[maker_of(name)]]
+
+
+def maker_of(name: str) -> str:
+    return next(maker for maker in COLOURS if name.startswith(maker))
 
 
 def _frame(curves: dict[str, list[tuple[float, float]]], top: float) -> Frame:
@@ -99,13 +129,13 @@ def decades(low: float, high: float) -> list[float]:
     return [t for t in all_of_them if low <= log10(t) <= high]
 
 
-def _styles(names: dict[str, Any]) -> dict[str, str]:
+def _styles(names: Sequence[str]) -> dict[str, str]:
     """One colour per maker, one dash pattern per ranker of it."""
     seen: dict[str, int] = {}
     found = {}
     for name in names:
-        maker = next(m for m in COLOURS if name.startswith(m))
-        dash = DASHES[seen.get(maker, 0) % len(DASHES)]
+        maker = maker_of(name)
+        dash = DASHES[min(seen.get(maker, 0), len(DASHES) - 1)]
         seen[maker] = seen.get(maker, 0) + 1
         found[name] = f'stroke="{COLOURS[maker]}"' + (f' stroke-dasharray="{dash}"' if dash else "")
     return found
@@ -116,8 +146,7 @@ def _steps(frame: Frame, points: Sequence[tuple[float, float]], style: str) -> s
     low = frame.y[0]
     shown = [(frame.at_x(log10(at)), frame.at_y(max(value, low))) for at, value in points]
     path = f"M{shown[0][0]:.1f} {shown[0][1]:.1f}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in shown[1:])
-    dot = f'<circle cx="{shown[-1][0]:.1f}" cy="{shown[-1][1]:.1f}" r="2.2" {style} fill="none"/>'
-    return f'<path class="curve" {style} d="{path}"/>{dot}'
+    return f'<path {style} d="{path}"/>'
 
 
 def _labels(frame: Frame, ends: dict[str, tuple[float, float]], styles: dict[str, str]) -> list[str]:
@@ -129,7 +158,8 @@ def _labels(frame: Frame, ends: dict[str, tuple[float, float]], styles: dict[str
     parts = []
     for name, place, (at, value) in zip(order, places, (ends[n] for n in order), strict=True):
         x, y = frame.at_x(log10(at)), frame.at_y(max(value, frame.y[0]))
-        parts.append(f'<path class="thin" {styles[name]} d="M{x + 2:.1f} {y:.1f}L{right + 8:.1f} {place:.1f}"/>')
+        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" {styles[name]} fill="#fff"/>')
+        parts.append(f'<path class="thin" {styles[name]} d="M{x + 3:.1f} {y:.1f}L{right + 8:.1f} {place:.1f}"/>')
         parts.append(f'<path class="curve" {styles[name]} d="M{right + 8:.1f} {place:.1f}h22"/>')
         parts.append(f'<text x="{right + 34:.1f}" y="{place + 4:.1f}">{escape(name)} {value:.3f}</text>')
     return parts
