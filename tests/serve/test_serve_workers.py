@@ -60,6 +60,10 @@ def test_workers_share_the_work_and_the_counts(tmp_path):
         expected = float(models[1].predict([row])[0])
         wait_until(lambda: all(json.loads(ask(url, "/score", {"rows": [row]}))["scores"] == [expected]
                                for _ in range(20)))  # fmt: skip
+        killed = min(children(process.pid))
+        os.kill(killed, signal.SIGKILL)  # the next one has the new model too
+        wait_until(lambda: len(children(process.pid) - {killed}) == 2)
+        assert all(json.loads(ask(url, "/score", {"rows": [row]}))["scores"] == [expected] for _ in range(20))
         before = children(process.pid)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=20) == 0
@@ -97,4 +101,3 @@ def test_what_workers_cannot_do_is_refused(tmp_path):
         Settings(workers=2, interleave=tmp_path / "b", impressions=tmp_path / "log")
     with pytest.raises(ParameterError, match="workers of serve must be at least 1"):
         Settings(workers=0)
-    assert Settings(workers=3, max_requests=10).requests_per_worker == 4

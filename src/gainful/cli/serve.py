@@ -27,7 +27,7 @@ def serve(
     token_file: Annotated[Path | None, typer.Option(help="File with the token.")] = None,
     max_body: Annotated[int, typer.Option(metavar="BYTES", help="Maximum request size.")] = 16 << 20,
     max_rows: Annotated[int, typer.Option(metavar="N", help="Maximum documents per request.")] = 10_000,
-    max_requests: Annotated[int, typer.Option(metavar="N", help="Maximum requests at once; more get a 503.")] = 128,
+    max_requests: Annotated[int, typer.Option(metavar="N", help="Requests at once, per worker; more get a 503.")] = 128,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Maximum time per request.")] = 10.0,
     threads: Annotated[int, typer.Option(metavar="N", help="Requests computed in parallel, per worker.")] = 2,
     workers: Annotated[int, typer.Option(metavar="N", help="Server processes that share the model.")] = 1,

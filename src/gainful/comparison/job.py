@@ -27,7 +27,7 @@ from gainful.metrics import Metric
 from gainful.rankers.base import Ranker
 from gainful.statistics.paired import TESTS
 from gainful.training.monitor import Progress
-from gainful.tuning import InterruptedSearchError, TuneProgress, TuningPlan
+from gainful.tuning import InterruptedSearchError, TuneProgress, TuneResult, TuningPlan
 from gainful.tuning.store import StoreError
 from gainful.tuning.trials import failure_reason
 from gainful.tuning.tune import join_parts, refuse_without_validation
@@ -100,6 +100,7 @@ class ComparisonJob:
         self.interrupted = False
         self.workers = 1  # rankers that train side by side
         self._finished = 0
+        self._chosen: dict[str, TuneResult] = {}  # parameters of rankers that are tuned before they are trained
         self._callback_lock = threading.Lock()
         self._raised_by_callback: BaseException | None = None
 
@@ -131,13 +132,15 @@ class ComparisonJob:
         self.workers = worker_count(part.train, self.n_jobs, len(together))[0] if self.n_jobs > 1 and together else 1
 
         def run(label: str) -> None:
-            if not self.interrupted:
+            if not self.interrupted and label not in self.failures:
                 self._run_and_keep(label, fold, part, fingerprints, progress)
 
         if self.workers == 1:
             for label in labels:
                 run(label)
         else:
+            if self.plan is not None:
+                self._tune_together(fold, part, fingerprints, progress, together)
             self._run_together(run, together)
             self.workers = 1
             for label in labels:
@@ -145,6 +148,40 @@ class ComparisonJob:
                     run(label)
         places = {label: i for i, label in enumerate(self.models)}
         self.runs.sort(key=lambda one: (one.fold, places[one.label]))
+
+    def _tune_together(
+        self,
+        fold: int,
+        part: Split,
+        fingerprints: Fingerprints | None,
+        progress: ProgressCallback | None,
+        labels: Sequence[str],
+    ) -> None:
+        """Choose the parameters of all rankers before any final training.
+
+        Trials warn of nothing and final trainings do, but threads share the filters of warnings: so not at once.
+        """
+        self._chosen.clear()
+
+        def tune(label: str) -> None:
+            model, report = self.models[label], self._reporter(label, fold, progress)
+            if self.interrupted or isinstance(model, Baseline) or report():
+                return
+            try:
+                with self._open_store(label, fold, model, fingerprints) as store:
+                    if store.run is None:
+                        self._chosen[label] = self._tune(label, model, part, store, report)
+            except InterruptedSearchError:
+                self.interrupted = True
+            except Exception as error:
+                if error is self._raised_by_callback or isinstance(error, (StoreError, Warning)):
+                    raise
+                self.failures[label] = failure_reason(error)
+                self._finished += 1
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            self._run_together(tune, labels)
 
     def _run_together(self, run: Callable[[str], None], labels: Sequence[str]) -> None:
         with ThreadPoolExecutor(self.workers) as pool:
@@ -218,20 +255,16 @@ class ComparisonJob:
         self, label: str, fold: int, part: Split, fingerprints: Fingerprints | None, report: Callable[..., object]
     ) -> Run | None:
         """One ranker on one fold, taken from the store if it is there; None if interrupted."""
-        model, fixed = self.models[label], self.fixed.get(label, ())
-        measures, how = tuple(dict.fromkeys((*self.metrics, *self.curve))), (self.explain_seed, self.workers == 1)
+        model, measures, how = self.models[label], self._measures, (self.explain_seed, self.workers == 1)
         if isinstance(model, Baseline):
             return self._run_as_given(label, fold, model, part, measures, report)
-        with RunStore.open(self.store, label, fold, model, fingerprints, self.plan, fixed, measures) as store:
+        with self._open_store(label, fold, model, fingerprints) as store:
             if store.run is not None:
                 return store.run
             if self.plan is None:
                 parts = part.train, part.valid, part.test
                 return store.keep(train_and_test(label, fold, clone(model), *parts, measures, report, *how))
-            trials = replace(self.plan.budget, n_jobs=max(1, self.n_jobs // self.workers))
-            found = replace(self.plan, budget=trials).run(
-                label, model, [part], fixed=fixed, store=store.file, progress=lambda event: report(tuning=event)
-            )
+            found = self._chosen.pop(label, None) or self._tune(label, model, part, store, report)
             if found.interrupted:
                 return None
             final, train, valid = self.plan.final_training(found, part)
@@ -239,6 +272,24 @@ class ComparisonJob:
             if run is None:
                 return None
             return store.keep(replace(run, trials=found.trials, chosen=found.best_params, workers=found.workers))
+
+    def _open_store(self, label: str, fold: int, model: Ranker, fingerprints: Fingerprints | None) -> RunStore:
+        of = self.plan, self.fixed.get(label, ()), self._measures, self.explain_seed
+        return RunStore.open(self.store, label, fold, model, fingerprints, *of)
+
+    def _tune(
+        self, label: str, model: Ranker, part: Split, store: RunStore, report: Callable[..., object]
+    ) -> TuneResult:
+        assert self.plan is not None
+        trials = replace(self.plan.budget, n_jobs=max(1, self.n_jobs // self.workers))
+        fixed = self.fixed.get(label, ())
+        return replace(self.plan, budget=trials).run(
+            label, model, [part], fixed=fixed, store=store.file, progress=lambda event: report(tuning=event)
+        )
+
+    @property
+    def _measures(self) -> tuple[Metric, ...]:
+        return tuple(dict.fromkeys((*self.metrics, *self.curve)))
 
     def _reporter(self, label: str, fold: int, progress: ProgressCallback | None) -> Callable[..., bool]:
         def report(training: Progress | None = None, tuning: TuneProgress | None = None) -> bool:

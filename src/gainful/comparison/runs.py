@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -20,6 +21,7 @@ from gainful.compute.threads import share_cores
 from gainful.data.checks import skip_checks
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split
+from gainful.errors import GainfulError
 from gainful.metrics import Metric
 from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
@@ -70,8 +72,17 @@ def train_and_test(
         memory=growth.bytes if trained else None,
         trained=trained,
         facts=plain(model._facts() | path_of(model) | leaderboard_of(model)),
-        explained=None if explain_seed is None else explain_model(model, test, measures[0], explain_seed),
+        explained=_explain(model, test, measures[0], explain_seed),
     )
+
+
+def _explain(model: Ranker | Baseline, test: RankingData, measure: Metric, seed: int | None) -> Any:
+    """What the report shows of the model; a model that cannot be explained still counts."""
+    try:
+        return None if seed is None else explain_model(model, test, measure, seed)
+    except GainfulError as error:
+        warnings.warn(f"{type(model).__name__} is not explained: {error}", stacklevel=2)
+        return None
 
 
 @dataclass(frozen=True)
@@ -113,6 +124,7 @@ class RunStore:
         plan: TuningPlan | None,
         fixed: Collection[str],
         measures: tuple[Metric, ...],
+        explain_seed: int | None = None,
     ) -> RunStore:
         """The store in ``folder``, or one that stores nothing."""
         if folder is None or fingerprints is None:
@@ -120,7 +132,8 @@ class RunStore:
         file = Store(folder / file_name(label, f"fold-{fold + 1}"), cls.key(label, model, fingerprints, plan, fixed))
         # Unlike trials, a result also depends on the budget and the test data.
         how = {} if plan is None else plan.to_dict()
-        of = fingerprint(fingerprints.test, how, [str(m) for m in measures])
+        explained = () if explain_seed is None else ("explained", explain_seed)
+        of = fingerprint(fingerprints.test, how, [str(m) for m in measures], *explained)
         found = next((i for i, row in enumerate(file.rows) if row.get("of") == of), None)
         if found is None:
             return cls(file, None, of, measures)

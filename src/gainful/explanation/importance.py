@@ -128,7 +128,9 @@ def permutation_importance(
         raise ParameterError.of("permutation_importance", "data", "a RankingData in memory", type(data).__name__)
     if isinstance(repeats, bool) or not isinstance(repeats, (int, np.integer)) or repeats < 1:
         raise ParameterError.of("permutation_importance", "repeats", "an integer ≥ 1", repeats)
-    if not 0 < level < 1:
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ParameterError.of("permutation_importance", "seed", "an integer ≥ 0", seed)
+    if not isinstance(level, (int, float)) or not 0 < level < 1:
         raise ParameterError.of("permutation_importance", "level", "a number in (0, 1)", level)
     measure = usual_metric(data) if metric is None else metric_of(metric)
     places = None if features is None else [place_of_feature(data, one) for one in features]
@@ -138,9 +140,7 @@ def permutation_importance(
     names = data.feature_names or [f"f{j + 1}" for j in range(data.n_features)]
     shown = names if places is None else [names[j] for j in places]
     found, order = summarise_losses(shown, losses, measure, level, seed)
-    return PermutationImportance(
-        measure.name, mean_over_queries(values, data.query_weights), level, int(repeats), found, losses[:, order]
-    )
+    return PermutationImportance(measure.name, mean_over_queries(values), level, int(repeats), found, losses[:, order])
 
 
 def query_losses(
@@ -166,7 +166,9 @@ def summarise_losses(
     names: Sequence[str], losses: Array, measure: Metric, level: float, seed: int
 ) -> tuple[tuple[FeatureLoss, ...], Array]:
     """The mean loss of each feature with its interval, the largest first, and the order of the columns."""
-    low, high = difference_intervals(losses, level=level, highest=measure.bounds[1], seed=seed)
+    whole = np.isnan(losses) | (losses == 0) | (np.abs(losses) == 1)
+    binary = whole.all(axis=0) if measure.bounds[1] == 1 else False
+    low, high = difference_intervals(losses, level=level, highest=measure.bounds[1], binary=binary, seed=seed)
     kept = ~np.isnan(losses)
     counts = np.maximum(kept.sum(axis=0), 1)
     means = np.where(kept.any(axis=0), np.where(kept, losses, 0.0).sum(axis=0) / counts, np.nan)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from gainful.compute.threads import limit_torch_threads
 from gainful.data.dataset import Dataset
+from gainful.data.size import DataSize
 from gainful.errors import DataError, ParameterError
 from gainful.nets.device import DeviceName, chosen_device, pytorch
 from gainful.parameters.constraints import Choice, parameter
@@ -43,14 +45,11 @@ class EngineRanker(TreeRanker):
         if self.engine == "xgboost":
             self._xgboost_params()
 
-    def _lightgbm_params(self) -> dict[str, Any]:
-        if self.engine == "lightgbm":
-            return super()._lightgbm_params()
-        given, self.engine_params = self.engine_params, None  # those are XGBoost's
-        try:
-            return super()._lightgbm_params()
-        finally:
-            self.engine_params = given
+    def _lightgbm_engine_params(self) -> Mapping[str, Any] | None:
+        return self.engine_params if self.engine == "lightgbm" else None
+
+    def _smaller_trainings(self, size: DataSize, room: float) -> Iterator[tuple[str, float]]:
+        return super()._smaller_trainings(size, room) if self.engine == "lightgbm" else iter(())
 
     def _xgboost_params(self) -> dict[str, Any]:
         return xgboost_params(

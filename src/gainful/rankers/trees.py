@@ -174,8 +174,12 @@ class TreeRanker(Ranker):
             random_state=self.random_state,
             owner=type(self).__name__,
             also_owned={**self._own_lightgbm_names(), "another ranker": OBJECTIVE_NAMES},
-            engine_params=self.engine_params,
+            engine_params=self._lightgbm_engine_params(),
         )
+
+    def _lightgbm_engine_params(self) -> Mapping[str, Any] | None:
+        """Those of ``engine_params`` that are LightGBM's."""
+        return self.engine_params
 
     def _grow(
         self,

@@ -236,10 +236,17 @@ class App:
 
     # -- workers -------------------------------------------------------------------------------------------------------
 
-    def take_place(self, place: Place) -> None:
-        """From now on this is one of several workers, which count together."""
+    def take_place(self, place: Place, reloaded: bool) -> None:
+        """From now on this is one of several workers, which count together.
+
+        If the others have ``reloaded`` the model since the start, this one does too.
+        """
         self._place = place
         place.resume(self.metrics)
+        if reloaded or self.settings.watch > 0:
+            for slot in self._slots:
+                with suppress(GainfulError):  # the log and /model say why
+                    slot.reload(if_changed=True)
 
     async def _post_counts(self, place: Place) -> None:
         """Keep the posted counts current, and end with the parent."""

@@ -59,7 +59,7 @@ class Middleware:
                 return 403, "the Host header names another machine; to reach the server by name, start it with a token"
         elif scope["path"] not in OPEN and not self._knows_token(headers.get(b"authorization", b"")):
             return 401, "send the header Authorization: Bearer TOKEN with the server's token"
-        if self._computing >= self.settings.requests_per_worker and scope["path"] not in PROBES:
+        if self._computing >= self.settings.max_requests and scope["path"] not in PROBES:
             return 503, f"the server is busy with {self._computing} requests; try again later"
         return None
 

@@ -38,8 +38,8 @@ def run(model_path: str | Path, settings: Settings) -> None:
         return
     board = Board(settings.workers)
 
-    def serve(worker: int) -> None:
-        app.take_place(Place(board, worker))
+    def serve(worker: int, reloaded: bool) -> None:
+        app.take_place(Place(board, worker), reloaded)
         _serve(app, listening)
 
     if not run_workers(settings.workers, serve):
@@ -74,7 +74,7 @@ def connection_class(settings: Settings) -> type[asyncio.Protocol]:
     Both have ``settings.timeout`` seconds; uvicorn itself waits forever.
     """
     base: Any = AutoHTTPProtocol
-    most = settings.requests_per_worker + IDLE_CONNECTIONS
+    most = settings.max_requests + IDLE_CONNECTIONS
 
     class Connection(base):  # type: ignore[misc]
         _head_size = 0

@@ -29,10 +29,10 @@ class Settings:
     token : expected in ``Authorization: Bearer …``; None allows every request from this machine
     max_body : maximum request size in bytes
     max_rows : maximum number of documents per request
-    max_requests : maximum number of requests at once; more are answered with 503
+    max_requests : maximum number of requests at once, per worker; more are answered with 503
     timeout : seconds a request may take; its answer must be read within as many seconds again
     threads : requests computed at once, per worker
-    workers : server processes on the same address; they share the model's memory, and ``max_requests`` among them
+    workers : server processes on the same address; they share the model's memory
     watch : seconds between checks of the model file; 0 never checks
     grace : seconds that requests in progress have at shutdown
     log_level : "debug", "info", "warning" or "error"
@@ -82,11 +82,6 @@ class Settings:
             raise ParameterError("several workers need a system with fork (not Windows); leave out workers")
         if self.workers > 1 and self.interleave is not None:
             raise ParameterError("interleave needs one worker, which writes the impressions; leave out workers")
-
-    @property
-    def requests_per_worker(self) -> int:
-        """``max_requests`` shared among the workers."""
-        return -(-self.max_requests // self.workers)
 
     def _check_interleaving(self) -> None:
         if (self.interleave is None) != (self.impressions is None):

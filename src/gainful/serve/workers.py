@@ -13,6 +13,7 @@ import signal
 import struct
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -95,17 +96,24 @@ class Place:
         os.kill(self.parent, signal.SIGHUP)
 
 
-def run_workers(n_workers: int, serve: Callable[[int], None]) -> bool:
-    """Run ``serve(i)`` in child processes until SIGINT or SIGTERM; False if they would not stay alive.
+def run_workers(n_workers: int, serve: Callable[[int, bool], None]) -> bool:
+    """Run ``serve(i, reloaded)`` in child processes until SIGINT or SIGTERM; False if they would not stay alive.
 
-    A child that dies is started again. SIGHUP goes on to all children; SIGINT and SIGTERM end them.
+    A child that dies is started again; ``reloaded`` says whether there has been a SIGHUP by then, which goes on to all
+    children. SIGINT and SIGTERM end them.
     """
     children: dict[int, tuple[int, float]] = {}  # process id → worker and start
-    stopping = False
+    stopping = reloaded = False
 
     def pass_on(number: int) -> None:
         for pid in list(children):
-            os.kill(pid, number)
+            with suppress(ProcessLookupError):  # it has just ended
+                os.kill(pid, number)
+
+    def reload(number: int, frame: FrameType | None) -> None:
+        nonlocal reloaded
+        reloaded = True
+        pass_on(number)
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal stopping
@@ -117,10 +125,10 @@ def run_workers(n_workers: int, serve: Callable[[int], None]) -> bool:
         if pid == 0:
             code = 1
             try:
-                for number in handlers:
-                    signal.signal(number, signal.SIG_DFL)
+                for number in handlers:  # the server takes them over; until then a reload must not end it
+                    signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else signal.SIG_DFL)
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
-                serve(worker)
+                serve(worker, reloaded)
                 code = 0
             except BaseException:
                 logging.getLogger("gainful.serve").exception("worker failed")
@@ -128,8 +136,10 @@ def run_workers(n_workers: int, serve: Callable[[int], None]) -> bool:
                 logging.shutdown()
                 os._exit(code)
         children[pid] = worker, time.monotonic()
+        if stopping:  # a signal that came in another thread, between the fork and the note
+            os.kill(pid, signal.SIGTERM)
 
-    handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: lambda number, frame: pass_on(number)}
+    handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: reload}
     old = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     # No signal may come between a fork and the note of its id.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, handlers)
@@ -141,9 +151,10 @@ def run_workers(n_workers: int, serve: Callable[[int], None]) -> bool:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             pid, status = os.wait()
             signal.pthread_sigmask(signal.SIG_BLOCK, handlers)
-            worker, began = children.pop(pid)
-            if stopping:
+            ended = children.pop(pid, None)
+            if stopping or ended is None:  # the first process of a container also gets children of others
                 continue
+            worker, began = ended
             deaths = deaths + 1 if time.monotonic() - began < SHORTEST_LIFE else 0
             log_event("worker ended", logging.ERROR, worker=worker, code=os.waitstatus_to_exitcode(status))
             if deaths >= MOST_DEATHS:

@@ -103,7 +103,8 @@ class CompiledTrees:
                 rows = read_only(np.ascontiguousarray(X[start:end], dtype=np.float64))
                 add_trees(rows, 0, end - start, *self.arrays, sums[start:end])
 
-        run_each(task, even_cuts(len(X), openmp_threads(n_jobs, len(X) * self.n_trees / STEPS_PER_THREAD)))
+        worth = len(X) * self.n_trees / STEPS_PER_THREAD
+        run_each(task, even_cuts(len(X), min(openmp_threads(n_jobs, worth), max(1, int(worth)))))
         return sums[:, 0] if self.n_sums == 1 else sums
 
 

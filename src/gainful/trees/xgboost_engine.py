@@ -7,6 +7,7 @@ host. The result is a ``lightgbm.Booster`` of the same trees: see :mod:`gainful.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from gainful.data.rows import Array
 from gainful.errors import DataError, GainfulError, MissingExtraError, ParameterError, UnknownNameError
 from gainful.nets.device import tensor_device
 from gainful.training.monitor import Monitor
-from gainful.trees.grow import Objective, predict_rows, training_threads
+from gainful.trees.grow import Objective, predict_rows, training_threads, warn_if_leaves_are_too_large
 from gainful.trees.query_sampling import QuerySample
 from gainful.trees.row_chunks import chunks_of
 from gainful.trees.scoring import CompiledTrees
@@ -27,8 +28,9 @@ from gainful.trees.tree_text import model_text, tree_sections
 from gainful.trees.xgboost_trees import GrownTree
 
 # Parameters of XGBoost that users may set; gainful sets the others, or they make no sense here.
-ALLOWED = ("alpha", "colsample_bylevel", "colsample_bynode", "gamma", "grow_policy", "interaction_constraints",
+ALLOWED = ("alpha", "colsample_bylevel", "colsample_bynode", "gamma", "grow_policy",
            "max_cached_hist_node", "max_delta_step", "max_depth", "min_split_loss", "reg_alpha")  # fmt: skip
+LARGEST = float(np.finfo(np.float32).max)
 SLACK = 0.1  # by which the unit of min_docs_in_leaf may be off: a change of it costs a third of a tree on a GPU
 
 
@@ -106,7 +108,9 @@ def grow_by_xgboost(
     settings = dict(params) | {"seed": int(params["seed"]) + first, "device": tensor_device(device)}
     if device == "cpu":
         settings["nthread"] = training_threads(n_jobs, data)
-    another_may_split = sample is not None or params["colsample_bytree"] < 1 or getattr(objective, "changes", False)
+    draws = any(params.get(f"colsample_by{part}", 1) < 1 for part in ("tree", "level", "node"))
+    another_may_split = sample is not None or draws or getattr(objective, "changes", False)
+    warn_if_leaves_are_too_large(data, {"min_data_in_leaf": min_docs_in_leaf})
     grown: list[dict[str, Any]] = [] if start is None else list(tree_sections(start.model_to_string()))
     try:
         train = xgb.QuantileDMatrix(rows.X, max_bin=params["max_bin"], nthread=settings["nthread"])
@@ -135,8 +139,19 @@ def grow_by_xgboost(
                 if monitor.step(objective=getattr(objective, "value", None), validation=validation):
                     break
     except xgb.core.XGBoostError as error:
-        raise GainfulError(f"XGBoost: {str(error).strip().splitlines()[-1]}") from error
+        raise GainfulError(f"XGBoost: {first_words(str(error))}") from error
     return as_booster(grown, data.n_features)
+
+
+def first_words(message: str) -> str:
+    """An error of XGBoost in one line, without the time, the place in its sources and the stack.
+
+    >>> first_words("[12:00:01] /src/a.cc:12: Check failed: x < y: no\\nStack trace:\\n  [bt] (0) lib.so")
+    'Check failed: x < y: no'
+    """
+    lines = [line.strip() for line in message.partition("Stack trace")[0].splitlines() if line.strip()]
+    first = next((line for line in lines if not line.startswith("[bt]")), "it failed without a word")
+    return re.sub(r"^\[[\d:]+\] \S+:\d+: ", "", first)
 
 
 def last_tree(booster: Any) -> GrownTree:
@@ -161,6 +176,8 @@ def dense(data: RankingData) -> Any:
     if not all(isinstance(part, np.ndarray) for part in parts):
         raise DataError("engine='xgboost' takes dense features, but these are sparse; use engine='lightgbm'")
     X = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    if X.dtype == np.float64 and X.size and np.nanmax(np.abs(X)) > LARGEST:
+        raise DataError(f"engine='xgboost' computes in single precision, up to {LARGEST:.3g}, and a feature is larger")
     return X if X.dtype.kind == "f" else X.astype(np.float32)
 
 
