@@ -158,7 +158,7 @@ def test_the_page_needs_nothing_else(found):
 
 def test_every_plot_is_described_and_every_table_sortable(found):
     page = found.to_html()
-    pictures = re.findall(r"<svg[^>]*>", page)
+    pictures = re.findall(r"<svg[^>]*>", re.sub(r"<script.*?</script>", "", page, flags=re.S))
     assert len(pictures) > 10
     for picture in pictures:
         assert 'aria-hidden="true"' in picture or re.search(r'role="img" aria-label="[^"]{20,}"', picture)
@@ -175,7 +175,7 @@ def test_every_section_is_there(found):
         "Means",
         "Differences",
         "Quality against time",
-        "Down the list",
+        "NDCG by depth",
         "Query by query",
         "Training",
         "Regularisation paths",
@@ -184,6 +184,31 @@ def test_every_section_is_there(found):
         assert f">{title}</h2>" in page
     for text in ("gain=exp2", "numpy", "alpha=1", "documents", "features kept", "2 folds", "Seed"):
         assert text in page
+
+
+@pytest.mark.parametrize(
+    ("protocol", "told"),
+    [
+        ({"division": "folds by query", "folds": 5, "seed": 3}, "5 folds by query, seed 3"),
+        (
+            {"division": "one split by query", "folds": 1, "sizes": [0.6, 0.2, 0.2], "seed": 0},
+            "one split by query, shares 0.6 : 0.2 : 0.2, seed 0",
+        ),
+        ({"division": "rolling folds by time", "folds": 3, "time": "year"}, "3 rolling folds by time, column year"),
+        ({"division": "as given", "folds": 1}, "as given"),
+    ],
+)
+def test_the_division_is_told_in_words(protocol, told):
+    page = unescape(replace(made_up(["a", "b"]), protocol=protocol).to_html())
+    assert f"<dd>{told}</dd>" in page
+
+
+def test_tuning_is_told_in_words():
+    plan = {"search": "random", "trials": 5, "seconds": None, "metric": "ndcg@10"}
+    plan |= {"refit": True, "prune": True, "seed": 1}
+    page = unescape(replace(made_up(["a", "b"]), protocol={"tuning": plan}).to_html())
+    told = "random search for the best ndcg@10, at most 5 trials per ranker and fold, poor trials stopped early, seed 1"
+    assert told in page
 
 
 def test_thirty_rankers_stay_legible_and_small(many):
