@@ -15,6 +15,7 @@ from comparison_examples import METRICS, made_up
 import gainful
 from browser import LAYOUT
 from gainful.report import plots
+from gainful.report.parts import html_name
 
 SCRIPT = '<script>alert("x")</script>'
 
@@ -241,6 +242,11 @@ def test_one_ranker_has_a_page_too():
     assert ">Query by query</h2>" not in page
 
 
+def test_a_long_name_breaks_at_its_joints_but_not_in_a_number():
+    assert html_name("tree:n_trees=30,C=0.5") == "tree:<wbr>n_<wbr>trees=<wbr>30,C=<wbr>0.5"
+    assert html_name("os.path <b>") == "os.<wbr>path &lt;b&gt;"
+
+
 def test_ticks_are_round_and_inside(rng):
     for low, width in zip(rng.normal(0, 3, 200), 10 ** rng.uniform(-4, 4, 200), strict=True):
         marks = plots.ticks(low, low + width)
@@ -248,6 +254,16 @@ def test_ticks_are_round_and_inside(rng):
         assert low - 1e-9 * width <= marks[0]
         assert marks[-1] <= low + width * (1 + 1e-9)
         assert np.ptp(np.diff(marks)) < 1e-6 * width
+
+
+def test_a_few_points_have_their_names_and_many_only_the_frontier():
+    def named(n):
+        spots = [plots.Spot(f"r{i}", 10.0**i, 0.9 if i == 0 else 0.1 + 0.5 * i / n, 0.0, 1.0) for i in range(n)]
+        picture = plots.scatter(spots, x_name="s", y_name="mean", title="t", description="d")
+        return re.findall(r'name" [^>]*>(r\d+)</text>', picture)
+
+    assert sorted(named(4)) == ["r0", "r1", "r2", "r3"]
+    assert named(plots.MOST_NAMED + 1) == ["r0"]
 
 
 def test_thinning_keeps_both_ends():

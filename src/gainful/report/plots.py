@@ -17,6 +17,7 @@ import numpy as np
 SLOTS = 6  # colours of the palette
 MOST_TICKS = 12  # of an axis of whole numbers
 NAME_LENGTH = 24  # of a name in a plot
+MOST_NAMED = 8  # points of which each has its name in the plot, if there is room; of more, the frontier
 Points = Sequence[tuple[float, float]]
 
 
@@ -160,7 +161,7 @@ def frontier(spots: Sequence[Spot]) -> list[str]:
 
 
 def scatter(spots: Sequence[Spot], *, x_name: str, y_name: str, title: str, description: str) -> str:
-    """Points on a logarithmic x axis; the frontier is joined by a line and has names, the others have tooltips."""
+    """Points on a logarithmic x axis; the frontier is joined by a line. Few points all have names."""
     places = [math.log10(spot.x) for spot in spots]
     ends = [v for spot in spots for v in (spot.low, spot.y, spot.high) if math.isfinite(v)]
     pad = 0.06 * (max(ends) - min(ends)) or 0.05
@@ -174,7 +175,8 @@ def scatter(spots: Sequence[Spot], *, x_name: str, y_name: str, title: str, desc
     front = [spot for name in named for spot in spots if spot.name == name]
     parts.append(f'<path class="front" d="{_path([(frame.at_x(math.log10(s.x)), frame.at_y(s.y)) for s in front])}"/>')
     parts += [_spot(frame, spot, spot.name in named) for spot in sorted(spots, key=lambda spot: spot.name in named)]
-    parts.append(_spot_names(frame, front))
+    others = sorted((s for s in spots if s.name not in named), key=lambda s: -s.y) if len(spots) <= MOST_NAMED else []
+    parts.append(_spot_names(frame, [*reversed(front), *others], spots))
     return _svg(frame, parts, title, description)
 
 
@@ -195,11 +197,12 @@ def _spot(frame: Frame, spot: Spot, best: bool) -> str:
     )
 
 
-def _spot_names(frame: Frame, front: Sequence[Spot]) -> str:
-    """Names of points, from the best down, each where it covers no other name; a name without room is left out."""
-    taken: list[tuple[float, float, float]] = []
+def _spot_names(frame: Frame, named: Sequence[Spot], spots: Sequence[Spot]) -> str:
+    """Names of points, each where it covers no other name and no point; a name without room is left out."""
+    dots = [(frame.at_x(math.log10(spot.x)), frame.at_y(spot.y)) for spot in spots]
+    taken = [(x - 4, x + 4, y) for x, y in dots]
     found = []
-    for spot in reversed(front):
+    for spot in named:
         x, y = frame.at_x(math.log10(spot.x)), frame.at_y(spot.y)
         text = spot.name if len(spot.name) <= NAME_LENGTH else f"{spot.name[: NAME_LENGTH - 1]}…"
         wide = 6.8 * len(text)

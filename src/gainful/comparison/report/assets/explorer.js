@@ -19,6 +19,8 @@ const signed = (value, digits = 4) => {
   const size = Math.abs(value).toFixed(digits);
   return Number(size) === 0 ? size : (value < 0 ? "−" : "+") + size;
 };
+// A name may go on in the next line after such a sign, as in parts.py.
+const breakable = (name) => String(name).split(/(?<=[_:=/])(?=\w)|(?<=\.)(?=[^\W\d])/).flatMap((part, i) => i ? [make("wbr"), part] : [part]);
 const choice = (options, chosen) => options.map(([value, text]) => {
   const option = make("option", { value }, text);
   option.selected = value === chosen;
@@ -190,7 +192,7 @@ function queryView(data, state, difference) {
   const explained = data.parts[q];
   const cell = (value, text = String(value)) => make("td", { "data-value": value }, text);
   const body = rows.map((i) => {
-    const name = explained ? make("button", { type: "button", class: "why" }, entry.ids[i]) : entry.ids[i];
+    const name = explained ? make("button", { type: "button", class: "why" }, ...breakable(entry.ids[i])) : make("span", {}, ...breakable(entry.ids[i]));
     if (explained) name.addEventListener("click", () => why.replaceChildren(...whyMoved(data, state, i)));
     const moved = ranks[1][i] - ranks[0][i];
     return make("tr", {}, make("th", { scope: "row", "data-value": entry.ids[i] }, name), cell(entry.grades[i]), cell(ranks[0][i]),
@@ -202,7 +204,7 @@ function queryView(data, state, difference) {
   const relevant = rows.filter((i) => entry.grades[i] > 0), told = relevant.length ? relevant : rows;
   const furthest = explained && told.length ? told.reduce((i, j) => Math.abs(ranks[1][j] - ranks[0][j]) > Math.abs(ranks[1][i] - ranks[0][i]) ? j : i) : null;
   if (furthest !== null) why.append(...whyMoved(data, state, furthest));
-  const hint = explained ? make("p", {}, "Choose a document to see why A and B place it where they do.") : null;
+  const hint = explained ? make("p", { class: "tip" }, "Choose a document to see why A and B place it where they do.") : null;
   return [title, make("div", { class: "strips" }, strip(0), strip(1)), table, ...(hint ? [hint] : []), why];
 }
 
@@ -227,7 +229,7 @@ function whyMoved(data, state, i) {
   const bar = (v) => make("span", { class: "signed", "aria-hidden": "true" },
     make("span", { class: v < 0 ? "lost" : "won", style: `width:${(50 * Math.abs(v) / most).toFixed(1)}%;${v < 0 ? "right" : "left"}:50%` }));
   const cell = (v) => v === null ? make("td", {}, "–") : make("td", { "data-value": v }, bar(v), signed(v, 2));
-  const rows = kept.map((j) => make("tr", {}, make("th", { scope: "row", "data-value": names[j] }, names[j]), cell(value(0, j)), cell(value(1, j)),
+  const rows = kept.map((j) => make("tr", {}, make("th", { scope: "row", "data-value": names[j] }, ...breakable(names[j])), cell(value(0, j)), cell(value(1, j)),
     sides.includes(null) ? make("td", {}, "–") : make("td", { "data-value": apart(j) }, signed(apart(j), 2))));
   const title = `Why document ${entry.ids[i]} is at rank ${entry.ranks[state.a][i]} of A and ${entry.ranks[state.b][i]} of B`;
   const silent = [state.a, state.b].filter((ranker) => parts.rankers[ranker] === null).map((ranker) => data.labels[ranker]);
