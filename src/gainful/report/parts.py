@@ -11,9 +11,8 @@ from gainful.report import plots
 
 LONG_TEXT = 90  # characters, beyond which a text is folded away
 MARKS = {1: "▲", -1: "▼", 0: " "}
-JOINTS = re.compile(
-    r"(?<=[_:=/])(?=\w)|(?<=\.)(?=[^\W\d])"
-)  # where a name may go on in the next line; also in explorer.js
+# Where a name may go on in the next line, as in explorer.js.
+JOINTS = re.compile(r"(?<=[_:=/])(?=\w)|(?<=\.)(?=[^\W\d])")
 
 
 @dataclass(frozen=True)

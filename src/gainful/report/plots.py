@@ -6,6 +6,7 @@ without redrawing. Every plot has a description in words.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -200,18 +201,19 @@ def _spot(frame: Frame, spot: Spot, best: bool) -> str:
 def _spot_names(frame: Frame, named: Sequence[Spot], spots: Sequence[Spot]) -> str:
     """Names of points, each where it covers no other name and no point; a name without room is left out."""
     dots = [(frame.at_x(math.log10(spot.x)), frame.at_y(spot.y)) for spot in spots]
-    taken = [(x - 4, x + 4, y) for x, y in dots]
+    taken = [(x - 4, x + 4, y, 8.0) for x, y in dots]  # from, to, middle, and how far the middle of a name must be
     found = []
     for spot in named:
         x, y = frame.at_x(math.log10(spot.x)), frame.at_y(spot.y)
         text = spot.name if len(spot.name) <= NAME_LENGTH else f"{spot.name[: NAME_LENGTH - 1]}…"
         wide = 6.8 * len(text)
-        for anchor, start in (("start", x + 7), ("end", x - 7 - wide)):
-            clear = all(abs(y - other) > 13 or start + wide < begin or end < start for begin, end, other in taken)
-            if clear and frame.left <= start and start + wide <= frame.width:
-                taken.append((start, start + wide, y))
+        sides = (("start", x + 7), ("end", x - 7 - wide))
+        for middle, (anchor, start) in itertools.product((y - 8, y + 10), sides):
+            inside = frame.left <= start and start + wide <= frame.width
+            if inside and all(abs(middle - m) > far or start + wide < a or b < start for a, b, m, far in taken):
+                taken.append((start, start + wide, middle, 12.0))
                 place = start if anchor == "start" else start + wide
-                found.append(f'<text class="{anchor} name" x="{place:.1f}" y="{y - 4:.1f}">{escape(text)}</text>')
+                found.append(f'<text class="{anchor} name" x="{place:.1f}" y="{middle + 4:.1f}">{escape(text)}</text>')
                 break
     return "".join(found)
 
