@@ -167,7 +167,9 @@ def test_what_cannot_be_read_is_refused_with_its_place():
 def test_a_model_that_needs_every_feature_refuses_missing_ones():
     texts = ["bm25,clicks\n1,\n", '[{"bm25": 1}]', "[[1, null]]", "1 qid:1 2:NaN"]
     for line, refusal in zip((2, 1, 1, 1), read_all(texts, COMPLETE), strict=True):
-        assert re.match(rf"line {line}, character \d+: expected a number for \S+( \d)?: RegressionRanker needs", refusal)
+        assert re.match(
+            rf"line {line}, character \d+: expected a number for \S+( \d)?: RegressionRanker needs", refusal
+        )
 
 
 def test_features_of_text_are_sent_as_text():
