@@ -205,7 +205,7 @@ def test_the_division_is_told_in_words(protocol, told):
 
 
 def test_tuning_is_told_in_words():
-    plan = {"search": "random", "trials": 5, "seconds": None, "metric": "ndcg@10"}
+    plan = {"search": "random", "trials": 5, "seconds": None, "metric": "ndcg@10(gain=exp2)"}
     plan |= {"refit": True, "prune": True, "seed": 1}
     page = unescape(replace(made_up(["a", "b"]), protocol={"tuning": plan}).to_html())
     told = "random search for the best ndcg@10, at most 5 trials per ranker and fold, poor trials stopped early, seed 1"

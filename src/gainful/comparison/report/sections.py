@@ -381,7 +381,8 @@ def _tuning_text(plan: Facts | None) -> str:
     limits += [f"{plan['seconds']:g} s"] if plan["seconds"] else []
     refit = ", final model trained on training and validation data" if plan["refit"] == "all" else ""
     pruned = ", poor trials stopped early" if plan["prune"] else ""
-    found = f"{plan['search']} search for the best {plan['metric']}, at most {' and '.join(limits)} per ranker and fold"
+    metric = plan["metric"].partition("(")[0]
+    found = f"{plan['search']} search for the best {metric}, at most {' and '.join(limits)} per ranker and fold"
     return f"{found}{pruned}{refit}, seed {plan['seed']}"
 
 
