@@ -14,6 +14,7 @@ from comparison_examples import METRICS, made_up
 
 import gainful
 from browser import LAYOUT
+from gainful.comparison.report import figures
 from gainful.report import plots
 from gainful.report.parts import html_name
 
@@ -210,6 +211,13 @@ def test_tuning_is_told_in_words():
     page = unescape(replace(made_up(["a", "b"]), protocol={"tuning": plan}).to_html())
     told = "random search for the best ndcg@10, at most 5 trials per ranker and fold, poor trials stopped early, seed 1"
     assert told in page
+
+
+def test_training_notes_tell_only_what_is_plotted(found):
+    note = figures._training_note(found, {"validation"})
+    assert note.startswith("Validation: the metric on the validation queries")
+    assert "Objective" not in note
+    assert figures._training_note(found, {"objective", "gap"}).startswith("Objective: what training improves")
 
 
 def test_thirty_rankers_stay_legible_and_small(many):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 TRIAL_BUDGET = 400  # rows of all tables of trials
 FEATURE_BUDGET = 300  # rows of all tables of importances
+MEMORY_NOISE = 10 * 2**20  # bytes: smaller differences mean nothing, so a smaller figure fills no bar
 MOST_SEGMENTS = 6  # side by side; more are listed one below the other
 MOST_NAMED = 8
 Facts = Mapping[str, Any]
@@ -200,7 +201,7 @@ def cost(comparison: Comparison, facts: Facts) -> str:
     if not comparison.trained:
         return ""
     longest = max(r["fit_seconds"] for r in entries.values()) or 1.0
-    largest = max((r["memory_bytes"] or 0 for r in entries.values()), default=0) or 1
+    largest = max(MEMORY_NOISE, *(r["memory_bytes"] or 0 for r in entries.values()))
     rows = [
         (
             Cell(label, label),
