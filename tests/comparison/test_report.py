@@ -274,6 +274,15 @@ def test_a_few_points_have_their_names_and_many_only_the_frontier():
     assert named(plots.MOST_NAMED + 1) == ["r0"]
 
 
+def test_a_tick_at_the_edge_is_not_cut():
+    for late in np.geomspace(0.022, 0.03, 50):  # 0.03 moves in over the edge
+        spots = [plots.Spot("a", 0.001, 0.5, 0.4, 0.6), plots.Spot("b", late, 0.6, 0.5, 0.7)]
+        picture = plots.scatter(spots, x_name="s", y_name="mean", title="t", description="d")
+        ticks = re.findall(r'class="middle" x="([\d.]+)"[^>]*>([\d.]+)<', picture)
+        assert len(ticks) >= 2
+        assert all(float(x) + plots.LETTER / 2 * len(text) <= 400 for x, text in ticks)
+
+
 def test_thinning_keeps_both_ends():
     points = [(float(i), 0.0) for i in range(1000)]
     kept = plots.thin(points, 30)

@@ -18,6 +18,7 @@ import numpy as np
 SLOTS = 6  # colours of the palette
 MOST_TICKS = 12  # of an axis of whole numbers
 NAME_LENGTH = 24  # of a name in a plot
+LETTER = 6.8  # width of a letter, in units of a plot
 MOST_NAMED = 8  # points of which each has its name in the plot, if there is room; of more, the frontier
 Points = Sequence[tuple[float, float]]
 
@@ -171,6 +172,7 @@ def scatter(spots: Sequence[Spot], *, x_name: str, y_name: str, title: str, desc
     frame = Frame(400, 260, x, (min(ends) - pad, max(ends) + pad))
     marks = [m + step for m in range(math.floor(x[0]), math.ceil(x[1])) for step in _log_steps(x)]
     x_ticks = [(m, number(10.0**m)) for m in marks if x[0] <= m <= x[1]]
+    x_ticks = [(m, text) for m, text in x_ticks if frame.at_x(m) + LETTER / 2 * len(text) <= frame.width]
     parts = [_axes(frame, x_ticks, ticks(*frame.y), x_name, y_name)]
     named = frontier(spots)
     front = [spot for name in named for spot in spots if spot.name == name]
@@ -206,7 +208,7 @@ def _spot_names(frame: Frame, named: Sequence[Spot], spots: Sequence[Spot]) -> s
     for spot in named:
         x, y = frame.at_x(math.log10(spot.x)), frame.at_y(spot.y)
         text = spot.name if len(spot.name) <= NAME_LENGTH else f"{spot.name[: NAME_LENGTH - 1]}…"
-        wide = 6.8 * len(text)
+        wide = LETTER * len(text)
         sides = (("start", x + 7), ("end", x - 7 - wide))
         for middle, (anchor, start) in itertools.product((y - 8, y + 10), sides):
             inside = frame.left <= start and start + wide <= frame.width
