@@ -257,7 +257,7 @@ def tuning_note(comparison: Comparison) -> str:
         trials = sum(len(run.trials) for run in comparison.runs[label])
         models = comparison.models_tried(label)
         if models > trials:
-            more.append(f"{label} trained {models:,} models in {trials:,} trials")
+            more.append(f"{label} trained {plural(models, 'model')} in {plural(trials, 'trial')}")
     note = "Tuning: total time of all trials on all folds; fit: time of the final trainings."
     return f"{note} Trials differ in work: {'; '.join(more)}." if more else note
 
