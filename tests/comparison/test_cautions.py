@@ -140,7 +140,7 @@ def test_an_unmarked_difference_is_undecided_and_says_how_many_queries_it_needs(
     assert abs(test.difference) < test.detectable
     (sentence,) = found.cautions
     assert sentence.startswith(
-        "Undecided, not equal: b against a. With 40 test queries, differences in ndcg@10 below about"
+        "Undecided, not equal: b against a. With 40 test queries, a difference in ndcg@10 must be about"
     )
     assert f"{test.detectable:.3f}" in sentence
     assert f"b's ({test.difference:+.4f}) needs about" in sentence

@@ -80,7 +80,7 @@ def test_a_narrow_terminal_gets_fewer_columns(found):
 def test_one_line_tells_the_marks(found):
     line = (
         "▲ better, ▼ worse than base at level 0.05 (randomisation test, Holm-corrected over the rankers; other metrics "
-        "only where ndcg@10 is marked, corrected over all of them); {}: best mean."
+        "only for rankers marked on ndcg@10, and corrected over these metrics too); {}: best mean."
     )
     assert line.format("*") in " ".join(found.table().split())
     assert line.format("bold") in found._repr_html_()

@@ -14,7 +14,9 @@ from comparison_examples import METRICS, made_up
 
 import gainful
 from browser import LAYOUT
+from gainful.comparison.report import figures
 from gainful.report import plots
+from gainful.report.parts import html_name
 
 SCRIPT = '<script>alert("x")</script>'
 
@@ -158,7 +160,7 @@ def test_the_page_needs_nothing_else(found):
 
 def test_every_plot_is_described_and_every_table_sortable(found):
     page = found.to_html()
-    pictures = re.findall(r"<svg[^>]*>", page)
+    pictures = re.findall(r"<svg[^>]*>", re.sub(r"<script.*?</script>", "", page, flags=re.S))
     assert len(pictures) > 10
     for picture in pictures:
         assert 'aria-hidden="true"' in picture or re.search(r'role="img" aria-label="[^"]{20,}"', picture)
@@ -175,7 +177,7 @@ def test_every_section_is_there(found):
         "Means",
         "Differences",
         "Quality against time",
-        "Down the list",
+        "NDCG by depth",
         "Query by query",
         "Training",
         "Regularisation paths",
@@ -184,6 +186,38 @@ def test_every_section_is_there(found):
         assert f">{title}</h2>" in page
     for text in ("gain=exp2", "numpy", "alpha=1", "documents", "features kept", "2 folds", "Seed"):
         assert text in page
+
+
+@pytest.mark.parametrize(
+    ("protocol", "told"),
+    [
+        ({"division": "folds by query", "folds": 5, "seed": 3}, "5 folds by query, seed 3"),
+        (
+            {"division": "one split by query", "folds": 1, "sizes": [0.6, 0.2, 0.2], "seed": 0},
+            "one split by query, shares 0.6 : 0.2 : 0.2, seed 0",
+        ),
+        ({"division": "rolling folds by time", "folds": 3, "time": "year"}, "3 rolling folds by time, column year"),
+        ({"division": "as given", "folds": 1}, "as given"),
+    ],
+)
+def test_the_division_is_told_in_words(protocol, told):
+    page = unescape(replace(made_up(["a", "b"]), protocol=protocol).to_html())
+    assert f"<dd>{told}</dd>" in page
+
+
+def test_tuning_is_told_in_words():
+    plan = {"search": "random", "trials": 5, "seconds": None, "metric": "ndcg@10(gain=exp2)"}
+    plan |= {"refit": True, "prune": True, "seed": 1}
+    page = unescape(replace(made_up(["a", "b"]), protocol={"tuning": plan}).to_html())
+    told = "random search for the best ndcg@10, at most 5 trials per ranker and fold, poor trials stopped early, seed 1"
+    assert told in page
+
+
+def test_training_notes_tell_only_what_is_plotted(found):
+    note = figures._training_note(found, {"validation"})
+    assert note.startswith("Validation: the metric on the validation queries")
+    assert "Objective" not in note
+    assert figures._training_note(found, {"objective", "gap"}).startswith("Objective: what training improves")
 
 
 def test_thirty_rankers_stay_legible_and_small(many):
@@ -216,6 +250,11 @@ def test_one_ranker_has_a_page_too():
     assert ">Query by query</h2>" not in page
 
 
+def test_a_long_name_breaks_at_its_joints_but_not_in_a_number():
+    assert html_name("tree:n_trees=30,C=0.5") == "tree:<wbr>n_<wbr>trees=<wbr>30,C=<wbr>0.5"
+    assert html_name("os.path <b>") == "os.<wbr>path &lt;b&gt;"
+
+
 def test_ticks_are_round_and_inside(rng):
     for low, width in zip(rng.normal(0, 3, 200), 10 ** rng.uniform(-4, 4, 200), strict=True):
         marks = plots.ticks(low, low + width)
@@ -223,6 +262,25 @@ def test_ticks_are_round_and_inside(rng):
         assert low - 1e-9 * width <= marks[0]
         assert marks[-1] <= low + width * (1 + 1e-9)
         assert np.ptp(np.diff(marks)) < 1e-6 * width
+
+
+def test_a_few_points_have_their_names_and_many_only_the_frontier():
+    def named(n):
+        spots = [plots.Spot(f"r{i}", 10.0**i, 0.9 if i == 0 else 0.1 + 0.5 * i / n, 0.0, 1.0) for i in range(n)]
+        picture = plots.scatter(spots, x_name="s", y_name="mean", title="t", description="d")
+        return re.findall(r'name" [^>]*>(r\d+)</text>', picture)
+
+    assert sorted(named(4)) == ["r0", "r1", "r2", "r3"]
+    assert named(plots.MOST_NAMED + 1) == ["r0"]
+
+
+def test_a_tick_at_the_edge_is_not_cut():
+    for late in np.geomspace(0.022, 0.03, 50):  # 0.03 moves in over the edge
+        spots = [plots.Spot("a", 0.001, 0.5, 0.4, 0.6), plots.Spot("b", late, 0.6, 0.5, 0.7)]
+        picture = plots.scatter(spots, x_name="s", y_name="mean", title="t", description="d")
+        ticks = re.findall(r'class="middle" x="([\d.]+)"[^>]*>([\d.]+)<', picture)
+        assert len(ticks) >= 2
+        assert all(float(x) + plots.LETTER / 2 * len(text) <= 400 for x, text in ticks)
 
 
 def test_thinning_keeps_both_ends():

@@ -192,10 +192,10 @@ change(get("query-segment"), "");
 get("query-search").focus();
 key(get("query-search"), "ArrowDown");
 told.focused = page.activeElement.id;
-const explained = [...get("query-list").options].find((option) => option.textContent.includes("contributions"));
-change(get("query-list"), explained.value);
+change(get("query-list"), get("query-list").options[1].value);
 told.query = get("query-view").querySelector("h3").textContent;
 told.documents = rows("documents");
+told.begun = get("why").querySelector("h3").textContent;
 const head = get("documents").tHead.rows[0].cells[4].querySelector("button");
 head.click(); head.click();
 told.sorted = rows("documents").map((row) => Number(row[4]));
@@ -251,6 +251,10 @@ def test_the_reader_chooses_rankers_queries_and_documents(browse, found, page, w
     assert [row[0] for row in told["documents"]] == names[shown].tolist()
     assert [[int(row[2]), int(row[4])] for row in told["documents"]] == [[ranks[0][i], ranks[1][i]] for i in shown]
     assert told["sorted"] == sorted(told["sorted"])
+    # Explained first: the relevant document that moved furthest.
+    relevant = [row for row in told["documents"] if float(row[1]) > 0]
+    furthest = max(relevant, key=lambda row: abs(int(row[4]) - int(row[2])))
+    assert told["begun"] == f"Why document {furthest[0]} is at rank {furthest[2]} of A and {furthest[4]} of B"
     document, why, contributions = told["why"]
     assert why.startswith(f"Why document {document} is at rank ")
     assert len(contributions) == explorer.MOST_FEATURES + 1  # ten, and the others together

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 import gainful
 from gainful import ParameterError, Split
+from gainful.comparison.report.figures import _training_note
 from gainful.tuning.store import Store
 
 TREES = "lambdamart:n_trees=12:early_stopping=5"
@@ -211,10 +212,11 @@ def test_the_cost_of_tuning_is_shown(tuned, artificial):
     assert "tuning" not in gainful.compare("regression", artificial).table()
     paths = gainful.compare({"svm": gainful.RankSVM(C=[0.1, 1.0, 10.0])}, artificial, tune=1)
     assert paths.models_tried("svm") == 3
-    assert "Trials differ in work: svm trained 3 models in 1 trials" in " ".join(paths.table().split())
+    assert "Trials differ in work: svm trained 3 models in 1 trial." in " ".join(paths.table().split())
     page = tuned.to_html()
     assert 'id="chosen"' in page
-    assert "Objectives are from the first fold only" in page
+    assert "Objectives are from the first fold only" not in page  # none of these has an objective
+    assert "Objectives are from the first fold only" in _training_note(tuned, {"objective"})
     chosen = page.split('id="chosen"')[1].split("</table>")[0]
     for run in tuned.runs["regression"]:
         assert f">{run.chosen['alpha']:.6g}<" in chosen

@@ -124,6 +124,13 @@ def test_types_are_named_in_plain_words(column: Any, held: str) -> None:
         from_frame(pa.table({"qid": [1], "grade": [1], "x": column}))
 
 
+def test_a_grade_that_is_no_number_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("qid,grade,x\n1,0,0.5\n1,good,1.5\n")
+    with pytest.raises(DataError, match="line 3: column 'grade' must be numeric, found 'good'"):
+        read(path)
+
+
 SEMICOLONS = "query;doc;grade;a\n1;x;0;0.5\n1;y;2;1.5\n"
 
 

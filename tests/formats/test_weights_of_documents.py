@@ -128,7 +128,7 @@ def test_initial_scores_that_cannot_be(tmp_path):
         with pytest.raises(FormatError, match=r"the initial score of row 2 is missing \(column 'base', from row 0\)"):
             read(path, init_score="base")
     path.write_text(START.replace("-1", "no"))
-    with pytest.raises(FormatError, match="column 'base' must be numeric, but holds text"):
+    with pytest.raises(FormatError, match="line 4: column 'base' must be numeric, found 'no'"):
         gainful.read(path, init_score="base")
     path.write_text(START)
     (tmp_path / "a.csv.init").write_text("1\n2\n3\n")

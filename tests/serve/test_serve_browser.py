@@ -190,8 +190,11 @@ def test_click_on_one_and_two_documents(tab, one, data, models):
     features = [share.feature for share in explained.shares]
     assert tab.evaluate("[...document.querySelectorAll('#why tbody th')].map((e) => e.textContent)") == [
         *features,
-        "base",
+        "base, before any feature",
+        "score",
     ]
+    adds = tab.evaluate("[...document.querySelectorAll('#why tbody tr')].map((r) => Number(r.cells[2].textContent))")
+    assert sum(adds[:-1]) == pytest.approx(adds[-1], rel=1e-2)
 
     tab.click("tbody tr:nth-child(3) button")
     tab.wait("document.querySelector('#why h2').textContent.includes('against')")
@@ -241,7 +244,7 @@ def test_nothing_on_the_screen_is_stale(tab, one, data):
     empty = "!document.querySelector('#rankings').hasChildNodes() && !document.querySelector('#why').hasChildNodes()"
     type_rows(tab, HEAD + "\n1,a,0,1,2,3,much\n")
     tab.wait(HAS_ERROR)
-    assert text_of(tab, "#message") == 'line 2, column 13: expected a number for length, found "much"'
+    assert text_of(tab, "#message") == 'line 2, character 13: expected a number for length, found "much"'
     assert tab.evaluate("$('rows').value.slice($('rows').selectionStart, $('rows').selectionEnd)") == "much"
     tab.type("4")  # replaces what was wrong
     assert text_of(tab, "#message") == ""
@@ -333,7 +336,10 @@ def test_two_models_side_by_side(tab, two, data, models, width):
     check_layout(tab)
     type_rows(tab, "1 qid:1 1:1 4:2")
     tab.wait(HAS_ERROR)
-    assert text_of(tab, "#message").startswith("B: line 1, column 13: expected a feature from 1 to 3")
+    assert text_of(tab, "#message").startswith("B: line 1, character 13: expected a feature from 1 to 3")
+    type_rows(tab, "hello")
+    tab.wait("document.querySelector('#message').textContent.includes('hello')")
+    assert text_of(tab, "#message").startswith("line 1, character 1: give JSON")  # of the rows, not of a model
 
 
 def test_a_model_that_cannot_be_explained_says_so(tab, folder, data, models, tmp_path):

@@ -101,58 +101,58 @@ def test_columns_by_name_by_order_and_unused():
     )
     assert plain(in_order) == ([("1", [("row 1", None, [3, 4])])], [])
     assert plain(by_name) == ([(None, [("row 1", None, [3, 1])])], ["extra"])
-    assert too_many == "line 1, column 1: expected 2 columns of features, as the model has, found 3"
+    assert too_many == "line 1, character 1: expected 2 columns of features, as the model has, found 3"
     assert plain(objects) == ([(None, [(0, None, [1, None])])], ["more"])
 
 
 REFUSED = {
     "  ": "there are no rows yet",
     "# only a comment": "there are only comments",
-    "hello\nworld": 'line 1, column 1: give JSON, LETOR lines (grade qid:1 1:0.5 …), or CSV',
+    "hello\nworld": 'line 1, character 1: give JSON, LETOR lines (grade qid:1 1:0.5 …), or CSV',
     # LETOR
-    "1 qid:3 1:0.5\nhello 1:2": 'line 2, column 1: expected a number as grade, found "hello"',
-    "1 qid:3 1:0.5 word": 'line 1, column 15: expected a feature such as 3:0.5, found "word"',
-    "1 qid:3 1:1\r\n0  qid:3 1:much": 'line 2, column 12: expected a number for feature 1, found "much"',
-    "1 qid:3 1:0x10": 'line 1, column 11: expected a number for feature 1, found "0x10"',
-    "1 qid:3 3:1": "line 1, column 9: expected a feature from 1 to 2, as the model has, found 3",
-    "1 qid:3 0:1": "line 1, column 9: expected a feature from 1 to 2, as the model has, found 0",
-    "1 qid:3 1:1 1:2": "line 1, column 13: expected each feature once, found feature 1 again",
-    "1 qid:3 1:1\n2": "line 2, column 1: expected qid:… or features after the grade",
+    "1 qid:3 1:0.5\nhello 1:2": 'line 2, character 1: expected a number as grade, found "hello"',
+    "1 qid:3 1:0.5 word": 'line 1, character 15: expected a feature such as 3:0.5, found "word"',
+    "1 qid:3 1:1\r\n0  qid:3 1:much": 'line 2, character 12: expected a number for feature 1, found "much"',
+    "1 qid:3 1:0x10": 'line 1, character 11: expected a number for feature 1, found "0x10"',
+    "1 qid:3 3:1": "line 1, character 9: expected a feature from 1 to 2, as the model has, found 3",
+    "1 qid:3 0:1": "line 1, character 9: expected a feature from 1 to 2, as the model has, found 0",
+    "1 qid:3 1:1 1:2": "line 1, character 13: expected each feature once, found feature 1 again",
+    "1 qid:3 1:1\n2": "line 2, character 1: expected qid:… or features after the grade",
     # CSV
-    "1,2\n3,4": "line 1, column 1: expected the names of the columns, found only numbers",
-    "qid,bm25\n1,2": 'line 1, column 1: expected a column for the feature clicks, found the columns "qid, bm25"',
-    "Dear all, this is a letter\nwith lines": "line 1, column 1: expected a column for the feature bm25",
-    "qid,query,bm25,clicks\n1,2,3,4": "line 1, column 5: expected one column for the query, found qid and query",
-    "bm25,clicks,bm25\n1,2,3": 'line 1, column 13: expected each column once, found "bm25" again',
-    "qid,bm25,clicks": "line 1, column 16: expected a row below the names of the columns, found none",
-    "qid,bm25,clicks\n1,2": "line 2, column 1: expected 3 fields, as the first line has, found 2",
-    "# note\nqid,bm25,clicks\n1,2, many": 'line 3, column 6: expected a number for clicks, found "many"',
-    'qid,bm25,clicks\n1,"2,3': "line 2, column 3: expected a quote that ends this field, found none",
-    "bm25,clicks,grade\n1,2,good": 'line 2, column 5: expected a number for grade, found "good"',
-    "bm25,clicks\n1,1e999": 'line 2, column 3: expected a number for clicks, found "1e999"',
+    "1,2\n3,4": "line 1, character 1: expected the names of the columns, found only numbers",
+    "qid,bm25\n1,2": 'line 1, character 1: expected a column for the feature clicks, found the columns "qid, bm25"',
+    "Dear all, this is a letter\nwith lines": "line 1, character 1: expected a column for the feature bm25",
+    "qid,query,bm25,clicks\n1,2,3,4": "line 1, character 5: expected one column for the query, found qid and query",
+    "bm25,clicks,bm25\n1,2,3": 'line 1, character 13: expected each column once, found "bm25" again',
+    "qid,bm25,clicks": "line 1, character 16: expected a row below the names of the columns, found none",
+    "qid,bm25,clicks\n1,2": "line 2, character 1: expected 3 fields, as the first line has, found 2",
+    "# note\nqid,bm25,clicks\n1,2, many": 'line 3, character 6: expected a number for clicks, found "many"',
+    'qid,bm25,clicks\n1,"2,3': "line 2, character 3: expected a quote that ends this field, found none",
+    "bm25,clicks,grade\n1,2,good": 'line 2, character 5: expected a number for grade, found "good"',
+    "bm25,clicks\n1,1e999": 'line 2, character 3: expected a number for clicks, found "1e999"',
     # JSON
-    "[]": "line 1, column 1: expected documents, found none",
-    '{"documents": []}': "line 1, column 1: expected documents, found none",
-    "[1, 2": 'line 1, column 6: expected a comma or ], found the end',
-    '[[1, 2],\n [3 4]]': 'line 2, column 5: expected a comma or ], found "4"',
-    '[[1, 2],]': 'line 1, column 9: expected a value, found "]"',
-    '{"documents": [{"features": [1, NaN]}]}': 'line 1, column 33: expected a value, found "NaN"',
-    "{bm25: 1}": 'line 1, column 2: expected a name in quotes, found "bm25"',
-    "[[1, 2]] [3]": 'line 1, column 10: expected nothing after the end, found "["',
-    "[1, 2]": "line 1, column 2: expected a list of numbers or an object, found 1; one row is [[1, 2, …]]",
-    '[[1, 2],\n [3, "4"]]': 'line 2, column 6: expected a number for clicks, found "4"',
-    "[[1, 2], [3]]": "line 1, column 10: expected 2 features, as the model has, found 1",
-    '[{"bm25": 1, "clicks": [2]}]': "line 1, column 24: expected a number for clicks, found a list",
-    '[{"width": 1}]': 'line 1, column 2: expected features such as "bm25", found "width"',
-    '{"documents": [{"features": {"bm25": 1, "click": 2}}]}': 'line 1, column 50: expected a feature of the model',
-    '{"documents": [{"id": [], "features": [1, 2]}]}': "line 1, column 23: expected text or a number, found a list",
-    '{"documents": {}}': "line 1, column 15: expected a list, found an object",
-    '{"documents": [], "rows": []}': "line 1, column 27: expected documents or rows, found both",
-    '{"documents": [[1, 2]], "color": 1}': "line 1, column 34: expected only documents and settings",
-    '{"queries": [{"id": 1}]}': "line 1, column 14: expected a query with a list of documents",
-    '{"bm25": 1, "clicks": 2}\n{"bm25": 1, "clicks": "x"}': 'line 2, column 23: expected a number for clicks',
-    '{"bm25": 1}\n{"bm25": 1,, }': 'line 2, column 12: expected a name in quotes, found ","',
-    "[" * 200: "line 1, column 102: expected at most 100 levels",
+    "[]": "line 1, character 1: expected documents, found none",
+    '{"documents": []}': "line 1, character 1: expected documents, found none",
+    "[1, 2": 'line 1, character 6: expected a comma or ], found the end',
+    '[[1, 2],\n [3 4]]': 'line 2, character 5: expected a comma or ], found "4"',
+    '[[1, 2],]': 'line 1, character 9: expected a value, found "]"',
+    '{"documents": [{"features": [1, NaN]}]}': 'line 1, character 33: expected a value, found "NaN"',
+    "{bm25: 1}": 'line 1, character 2: expected a name in quotes, found "bm25"',
+    "[[1, 2]] [3]": 'line 1, character 10: expected nothing after the end, found "["',
+    "[1, 2]": "line 1, character 2: expected a list of numbers or an object, found 1; one row is [[1, 2, …]]",
+    '[[1, 2],\n [3, "4"]]': 'line 2, character 6: expected a number for clicks, found "4"',
+    "[[1, 2], [3]]": "line 1, character 10: expected 2 features, as the model has, found 1",
+    '[{"bm25": 1, "clicks": [2]}]': "line 1, character 24: expected a number for clicks, found a list",
+    '[{"width": 1}]': 'line 1, character 2: expected features such as "bm25", found "width"',
+    '{"documents": [{"features": {"bm25": 1, "click": 2}}]}': 'line 1, character 50: expected a feature of the model',
+    '{"documents": [{"id": [], "features": [1, 2]}]}': "line 1, character 23: expected text or a number, found a list",
+    '{"documents": {}}': "line 1, character 15: expected a list, found an object",
+    '{"documents": [], "rows": []}': "line 1, character 27: expected documents or rows, found both",
+    '{"documents": [[1, 2]], "color": 1}': "line 1, character 34: expected only documents and settings",
+    '{"queries": [{"id": 1}]}': "line 1, character 14: expected a query with a list of documents",
+    '{"bm25": 1, "clicks": 2}\n{"bm25": 1, "clicks": "x"}': 'line 2, character 23: expected a number for clicks',
+    '{"bm25": 1}\n{"bm25": 1,, }': 'line 2, character 12: expected a name in quotes, found ","',
+    "[" * 200: "line 1, character 102: expected at most 100 levels",
 }  # fmt: skip
 
 
@@ -167,7 +167,9 @@ def test_what_cannot_be_read_is_refused_with_its_place():
 def test_a_model_that_needs_every_feature_refuses_missing_ones():
     texts = ["bm25,clicks\n1,\n", '[{"bm25": 1}]', "[[1, null]]", "1 qid:1 2:NaN"]
     for line, refusal in zip((2, 1, 1, 1), read_all(texts, COMPLETE), strict=True):
-        assert re.match(rf"line {line}, column \d+: expected a number for \S+( \d)?: RegressionRanker needs", refusal)
+        assert re.match(
+            rf"line {line}, character \d+: expected a number for \S+( \d)?: RegressionRanker needs", refusal
+        )
 
 
 def test_features_of_text_are_sent_as_text():

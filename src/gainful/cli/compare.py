@@ -48,7 +48,7 @@ def compare(
         typer.Option("--models", help="Models for --losses: linear, trees, net. Default: all installed."),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Time for auto to train in, per fold.", show_default="60")
+        float | None, typer.Option(help="Seconds that the ranker auto may train, per fold.", show_default="60")
     ] = None,
     baseline: Annotated[str | None, typer.Option(help="Ranker to test the others against. Default: the first.")] = None,
     test: Annotated[Path | None, typer.Option(help="Test data, if DATA is training data only.")] = None,

@@ -27,7 +27,12 @@ def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for the search page and the report.")] = Path(
         "gainful-demo"
     ),
-    seconds: Annotated[float, typer.Option(help="Time for auto to train in; 0 leaves it out.", min=0)] = 15.0,
+    seconds: Annotated[
+        float,
+        typer.Option(
+            help="Seconds that the ranker auto may train, which blends the best it finds; 0 leaves it out.", min=0
+        ),
+    ] = 15.0,
     seed: Annotated[int, typer.Option(help="Seed for dividing the searches.", min=0)] = 0,
     browser: Annotated[
         bool | None,

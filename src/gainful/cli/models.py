@@ -74,7 +74,9 @@ def train(
             show_default="ipw with propensities, else em",
         ),
     ] = None,
-    seconds: Annotated[float | None, typer.Option(help="Time for auto to train in.", show_default="600")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Seconds that the ranker auto may train.", show_default="600")
+    ] = None,
     trials: Annotated[int | None, typer.Option(help="Number of rankers for auto to try, instead of a time.")] = None,
     start: Annotated[
         Path | None,

@@ -104,8 +104,8 @@ def _undecided_differences(comparison: Comparison, heading: str, tests: Sequence
     nearest = max(open_, key=lambda t: abs(t.difference) / t.detectable)
     sentence = (
         f"Undecided, not equal: {_names([t.ranker for t in open_])} against {comparison.baseline}. "
-        f"With {nearest.n_queries:,} test queries, differences in {heading} below about {size} usually go undetected "
-        f"(at {POWER:.0%} power); {'this one is' if len(open_) == 1 else 'these are'} smaller"
+        f"With {nearest.n_queries:,} test queries, a difference in {heading} must be about {size} to be found in "
+        f"{100 * POWER:g} % of cases; {'this one is' if len(open_) == 1 else 'these are'} smaller"
     )
     if math.isfinite(nearest.queries_needed):
         sentence += (

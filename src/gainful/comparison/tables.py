@@ -105,7 +105,7 @@ def equalities_table(comparison: Comparison, delta: float) -> Table:
         (
             Cell(one.ranker, one.ranker),
             Cell(f"{one.difference:+.4f}", one.difference),
-            Cell("yes" if one.equal else "not shown", float(one.equal)),
+            Cell("yes" if one.equal else "not proven", float(one.equal)),
             Cell(p_value(one.p_holm), one.p_holm),
         )
         for one in comparison.equalities(delta)
@@ -159,7 +159,7 @@ def further_notes(comparison: Comparison, *, segments: bool = True) -> list[str]
         )
     if choices.delta is not None:
         lines.append(
-            f'Within ±{choices.delta:g}: two one-sided t tests, Holm-corrected; "not shown" does not mean different.'
+            f'Within ±{choices.delta:g}: two one-sided t tests, Holm-corrected; "not proven" does not mean different.'
         )
     if segments and choices.segments is not None:
         lines.append(segments_note(comparison))
@@ -225,9 +225,8 @@ def legend(comparison: Comparison, best: str = "bold") -> str:
     """One line on the marks; ``best`` says how the best mean is marked."""
     mark = FULL_NAMES[comparison.marking_test or ""].partition(" (")[0]
     others = len(comparison.metrics) > 1
-    only = (
-        f"; other metrics only where {comparison.headings[comparison.headline]} is marked, corrected over all of them"
-    )
+    headline = comparison.headings[comparison.headline]
+    only = f"; other metrics only for {comparison.noun}s marked on {headline}, and corrected over these metrics too"
     return (
         f"▲ better, ▼ worse than {comparison.baseline} at level {comparison.alpha:g} ({mark} test, Holm-corrected over "
         f"the {comparison.noun}s{only if others else ''}); {best}: best mean."
@@ -258,7 +257,7 @@ def tuning_note(comparison: Comparison) -> str:
         trials = sum(len(run.trials) for run in comparison.runs[label])
         models = comparison.models_tried(label)
         if models > trials:
-            more.append(f"{label} trained {models:,} models in {trials:,} trials")
+            more.append(f"{label} trained {plural(models, 'model')} in {plural(trials, 'trial')}")
     note = "Tuning: total time of all trials on all folds; fit: time of the final trainings."
     return f"{note} Trials differ in work: {'; '.join(more)}." if more else note
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -10,6 +11,8 @@ from gainful.report import plots
 
 LONG_TEXT = 90  # characters, beyond which a text is folded away
 MARKS = {1: "▲", -1: "▼", 0: " "}
+# Where a name may go on in the next line, as in explorer.js.
+JOINTS = re.compile(r"(?<=[_:=/])(?=\w)|(?<=\.)(?=[^\W\d])")
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,13 @@ def _heading(text: str, sortable: bool, order: str) -> str:
 
 def _row(row: tuple[Cell, ...]) -> str:
     first, *rest = row
-    label = f'<th scope="row"{_value(first)}>{first.picture}{escape(first.text)}</th>'
+    label = f'<th scope="row"{_value(first)}>{first.picture}{html_name(first.text)}</th>'
     return f"<tr>{label}{''.join(_cell(cell) for cell in rest)}</tr>"
+
+
+def html_name(text: str) -> str:
+    """A name such as ``lambdamart:n_trees=30``, which a narrow column breaks at its joints."""
+    return "<wbr>".join(escape(part) for part in JOINTS.split(text))
 
 
 def _cell(cell: Cell) -> str:
@@ -79,7 +87,8 @@ def folded(text: str) -> str:
     if len(text) <= LONG_TEXT:
         return escape(text)
     start = text[:LONG_TEXT].rsplit(", ", 1)[0]
-    return f'<details class="long"><summary>{escape(start)} …</summary>{escape(text)}</details>'
+    summary = f'<span class="start">{escape(start)} …</span><span class="less">less</span>'
+    return f'<details class="long"><summary>{summary}</summary>{escape(text)}</details>'
 
 
 def html_mark(cell: Cell) -> str:
@@ -124,7 +133,7 @@ def toggles(lines: Sequence[plots.Line], what: str) -> str:
         f'<label class="toggle {"off" if line.slot is None else f"on c{line.slot}"}" data-key="{line.key}">'
         f'<input type="checkbox"{"" if line.slot is None else " checked"}>'
         f'<svg class="swatch" viewBox="0 0 24 8" aria-hidden="true"><path class="stroke" d="M1 4H23"/></svg>'
-        f"<span>{escape(line.name)}</span></label>"
+        f"<span>{html_name(line.name)}</span></label>"
         for line in sorted(lines, key=order)
     )
     return f'<fieldset class="toggles"><legend>{what} in colour (at most {plots.SLOTS})</legend>{boxes}</fieldset>'

@@ -6,6 +6,7 @@ without redrawing. Every plot has a description in words.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ import numpy as np
 SLOTS = 6  # colours of the palette
 MOST_TICKS = 12  # of an axis of whole numbers
 NAME_LENGTH = 24  # of a name in a plot
+LETTER = 6.8  # width of a letter, in units of a plot
+MOST_NAMED = 8  # points of which each has its name in the plot, if there is room; of more, the frontier
 Points = Sequence[tuple[float, float]]
 
 
@@ -160,7 +163,7 @@ def frontier(spots: Sequence[Spot]) -> list[str]:
 
 
 def scatter(spots: Sequence[Spot], *, x_name: str, y_name: str, title: str, description: str) -> str:
-    """Points on a logarithmic x axis; the frontier is joined by a line and has names, the others have tooltips."""
+    """Points on a logarithmic x axis; the frontier is joined by a line. Few points all have names."""
     places = [math.log10(spot.x) for spot in spots]
     ends = [v for spot in spots for v in (spot.low, spot.y, spot.high) if math.isfinite(v)]
     pad = 0.06 * (max(ends) - min(ends)) or 0.05
@@ -169,12 +172,14 @@ def scatter(spots: Sequence[Spot], *, x_name: str, y_name: str, title: str, desc
     frame = Frame(400, 260, x, (min(ends) - pad, max(ends) + pad))
     marks = [m + step for m in range(math.floor(x[0]), math.ceil(x[1])) for step in _log_steps(x)]
     x_ticks = [(m, number(10.0**m)) for m in marks if x[0] <= m <= x[1]]
+    x_ticks = [(m, text) for m, text in x_ticks if frame.at_x(m) + LETTER / 2 * len(text) <= frame.width]
     parts = [_axes(frame, x_ticks, ticks(*frame.y), x_name, y_name)]
     named = frontier(spots)
     front = [spot for name in named for spot in spots if spot.name == name]
     parts.append(f'<path class="front" d="{_path([(frame.at_x(math.log10(s.x)), frame.at_y(s.y)) for s in front])}"/>')
     parts += [_spot(frame, spot, spot.name in named) for spot in sorted(spots, key=lambda spot: spot.name in named)]
-    parts.append(_spot_names(frame, front))
+    others = sorted((s for s in spots if s.name not in named), key=lambda s: -s.y) if len(spots) <= MOST_NAMED else []
+    parts.append(_spot_names(frame, [*reversed(front), *others], spots))
     return _svg(frame, parts, title, description)
 
 
@@ -195,20 +200,22 @@ def _spot(frame: Frame, spot: Spot, best: bool) -> str:
     )
 
 
-def _spot_names(frame: Frame, front: Sequence[Spot]) -> str:
-    """Names of points, from the best down, each where it covers no other name; a name without room is left out."""
-    taken: list[tuple[float, float, float]] = []
+def _spot_names(frame: Frame, named: Sequence[Spot], spots: Sequence[Spot]) -> str:
+    """Names of points, each where it covers no other name and no point; a name without room is left out."""
+    dots = [(frame.at_x(math.log10(spot.x)), frame.at_y(spot.y)) for spot in spots]
+    taken = [(x - 4, x + 4, y, 8.0) for x, y in dots]  # from, to, middle, and how far the middle of a name must be
     found = []
-    for spot in reversed(front):
+    for spot in named:
         x, y = frame.at_x(math.log10(spot.x)), frame.at_y(spot.y)
         text = spot.name if len(spot.name) <= NAME_LENGTH else f"{spot.name[: NAME_LENGTH - 1]}…"
-        wide = 6.8 * len(text)
-        for anchor, start in (("start", x + 7), ("end", x - 7 - wide)):
-            clear = all(abs(y - other) > 13 or start + wide < begin or end < start for begin, end, other in taken)
-            if clear and frame.left <= start and start + wide <= frame.width:
-                taken.append((start, start + wide, y))
+        wide = LETTER * len(text)
+        sides = (("start", x + 7), ("end", x - 7 - wide))
+        for middle, (anchor, start) in itertools.product((y - 8, y + 10), sides):
+            inside = frame.left <= start and start + wide <= frame.width
+            if inside and all(abs(middle - m) > far or start + wide < a or b < start for a, b, m, far in taken):
+                taken.append((start, start + wide, middle, 12.0))
                 place = start if anchor == "start" else start + wide
-                found.append(f'<text class="{anchor} name" x="{place:.1f}" y="{y - 4:.1f}">{escape(text)}</text>')
+                found.append(f'<text class="{anchor} name" x="{place:.1f}" y="{middle + 4:.1f}">{escape(text)}</text>')
                 break
     return "".join(found)
 

@@ -41,7 +41,7 @@ from gainful.serve.workers import POST_EVERY, Place
 REFUSALS = {
     400: "The body is not of its Content-Type.",
     401: "The token is missing or wrong.",
-    403: "Not allowed here.",
+    403: "The Host header names another machine, or the route needs a server with a token.",
     408: "The body took too long to arrive.",
     413: "The body has too many bytes or too many documents.",
     415: "The Content-Type is none of those above.",

@@ -129,14 +129,24 @@ def training(comparison: Comparison, facts: Facts) -> str:
             for quantity, log in WATCHED.items()
         ]
         cards.append(_card(label, small))
-    several = " One line per fold; the first fold is the strong line." if comparison.data["folds"] > 1 else ""
-    if several and comparison.tuned:
-        several += " Objectives are from the first fold only, because the chosen parameters differ between folds."
-    note = (
-        "Objective and duality gap as each ranker defines them; the gap is relative, on a log scale. Validation is the "
-        f"metric on the validation queries that decides which iteration is kept.{several}"
-    )
-    return f"<p>{escape(note)}</p>{_cards(cards)}"
+    plotted = {q for runs in trained.values() for q in WATCHED if any(h.get(q) for h in runs)}
+    return f"<p>{escape(_training_note(comparison, plotted))}</p>{_cards(cards)}"
+
+
+def _training_note(comparison: Comparison, plotted: set[str]) -> str:
+    """What the plots show, of the quantities that some ranker has."""
+    found = []
+    if "objective" in plotted:
+        found.append("Objective: what training improves, as each ranker defines it.")
+    if "gap" in plotted:
+        found.append("Gap: how far the objective is from its optimum at most, relative, on a log scale.")
+    if "validation" in plotted:
+        found.append("Validation: the metric on the validation queries, which decides which iteration is kept.")
+    if comparison.data["folds"] > 1:
+        found.append("One line per fold; the first fold is the strong line.")
+        if comparison.tuned and "objective" in plotted:
+            found.append("Objectives are from the first fold only, because the chosen parameters differ between folds.")
+    return " ".join(found)
 
 
 def _series(history: Facts, quantity: str) -> list[tuple[float, float]]:

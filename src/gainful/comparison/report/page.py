@@ -40,7 +40,7 @@ def _sections(comparison: Comparison, facts: dict[str, Any]) -> list[Section]:
         ("quality", "Quality against time", figures.quality(comparison)),
         ("further", "All pairs, practical equality", sections.further(comparison)),
         ("segments-of-queries", "Segments", sections.segments(comparison)),
-        ("curves", "Down the list", figures.curves(comparison, facts)),
+        ("curves", "NDCG by depth", figures.curves(comparison, facts)),
         ("queries", "Query by query", EXPLORER if len(comparison.labels) > 1 else ""),
         ("importances", "Features", sections.importances(comparison, facts)),
         ("training", "Training", figures.training(comparison, facts)),

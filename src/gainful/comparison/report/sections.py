@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gainful.blending.leaderboard import Leaderboard
 from gainful.comparison import tables
 from gainful.comparison.grid import LossMatrix
+from gainful.comparison.result import CURVE_SUM
 from gainful.errors import plural
 from gainful.report import plots
 from gainful.report.parts import Cell, Table, definitions, details, html_table, notices
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 TRIAL_BUDGET = 400  # rows of all tables of trials
 FEATURE_BUDGET = 300  # rows of all tables of importances
+MEMORY_NOISE = 10 * 2**20  # bytes: smaller differences mean nothing, so a smaller figure fills no bar
 MOST_SEGMENTS = 6  # side by side; more are listed one below the other
 MOST_NAMED = 8
 Facts = Mapping[str, Any]
@@ -85,14 +87,21 @@ def differences(comparison: Comparison) -> str:
         rows.append((*row[:2], Cell("", t.difference, picture=picture), *row[2:4], more[0], *row[4:], more[1]))
     head = (*table.head[:2], "plot", *table.head[2:4], "P(better)", *table.head[4:], "detectable")
     note = (
-        f"Ranker minus {comparison.baseline}, on {heading}. Plot: the difference and its interval; the vertical line "
-        "marks zero. The p-values are corrected for multiple comparisons, the intervals are not. Effect: mean "
-        "difference divided by its standard deviation (Cohen's d for pairs). P(better): probability of being better "
-        "on a random query; ties count half. Detectable: the smallest difference that this many queries "
-        "detect in 80 % of cases."
+        f"{comparison.noun.capitalize()} minus {comparison.baseline}, on {heading}.{_sum_note(comparison)} Plot: the "
+        "difference and its interval; the vertical line marks zero. The p-values are corrected for multiple "
+        "comparisons, the intervals are not. Effect: mean difference divided by its standard deviation (Cohen's d for "
+        "pairs). P(better): probability of being better on a random query; ties count half. Detectable: the smallest "
+        "difference that a test on this many queries finds in 80 % of cases."
     )
     html = html_table(Table(table.title, head, tuple(rows)), sortable=True, name="tests")
     return f"{html}<p>{escape(note)}</p>"
+
+
+def _sum_note(comparison: Comparison) -> str:
+    """What the column of Wilcoxon's test on the whole top of the list is about."""
+    if all(measure != CURVE_SUM for _, measure in tables.shown_tests(comparison)):
+        return ""
+    return f" Wilcoxon Σndcg alone tests another figure, the {CURVE_SUM} of each query."
 
 
 def _size(value: float) -> str:
@@ -146,8 +155,8 @@ def importances(comparison: Comparison, facts: Facts) -> str:
         f"Loss: what {heading} loses, in the mean over {plural(n_queries, 'test query', 'test queries')}, when the "
         f"values of the feature are shuffled within each query, with {level} intervals, paired by query. Contribution "
         "and gain: share of the feature in the size of all contributions within queries, and in the gain of all splits "
-        f"or steps. At most {most} features of each ranker are shown; comparison.json has all. A feature that others "
-        "can stand in for loses little."
+        f"or steps. At most {most} features of each ranker are shown; comparison.json has all. Shuffling a feature "
+        "that others can stand in for costs little."
     ) + (f" Not explained: {', '.join(left[:MOST_NAMED])}{' …' if len(left) > MOST_NAMED else ''}." if left else "")
     return f"<p>{escape(note)}</p>{''.join(blocks)}"
 
@@ -155,6 +164,7 @@ def importances(comparison: Comparison, facts: Facts) -> str:
 def _importance_table(comparison: Comparison, label: str, features: Sequence[Facts]) -> str:
     ends = [abs(v) for one in features if one["interval"] for v in one["interval"] if v is not None]
     span = max(ends, default=0.0) or 1.0
+    shares = [name for name in ("contribution", "gain") if any(one[name] is not None for one in features)]
     rows = []
     for one in features:
         loss, (low, high) = _number(one["loss"]), map(_number, one["interval"] or (None, None))
@@ -166,11 +176,11 @@ def _importance_table(comparison: Comparison, label: str, features: Sequence[Fac
                 Cell("–" if math.isnan(loss) else f"{loss:+.4f}", loss),
                 Cell("", loss, picture=picture),
                 Cell("–" if math.isnan(low) else tables.interval_text(low, high, "+"), low),
-                *(Cell(_share(one[name]), one[name]) for name in ("contribution", "gain")),
+                *(Cell(_share(one[name]), one[name]) for name in shares),
             )
         )
     heading = f"loss of {comparison.headings[comparison.headline]}"
-    head = ("feature", heading, "plot", f"{tables.percent(comparison.level)} interval", "contribution", "gain")
+    head = ("feature", heading, "plot", f"{tables.percent(comparison.level)} interval", *shares)
     table = Table(f"Importance of features to {label}", head, tuple(rows))
     return html_table(table, sortable=True, highest_first=1)
 
@@ -191,7 +201,7 @@ def cost(comparison: Comparison, facts: Facts) -> str:
     if not comparison.trained:
         return ""
     longest = max(r["fit_seconds"] for r in entries.values()) or 1.0
-    largest = max((r["memory_bytes"] or 0 for r in entries.values()), default=0) or 1
+    largest = max(MEMORY_NOISE, *(r["memory_bytes"] or 0 for r in entries.values()))
     rows = [
         (
             Cell(label, label),
@@ -332,21 +342,49 @@ def _leaderboard(board: Leaderboard, name: str) -> str:
 def about(comparison: Comparison, facts: Facts) -> str:
     data, per = facts["data"], facts["data"]["documents_per_query"]
     low, high = data["grade_range"]
-    grades = ", ".join(f"{g}: {n:,}" for g, n in data["grades"].items()) if data["grades"] else f"{low:g} to {high:g}"
+    counts = [f"{plural(n, 'document')} of grade {g}" for g, n in data["grades"].items()] if data["grades"] else []
     rows = {
         "Data": tables.data_note(comparison),
-        "Division": _settings({k: v for k, v in facts["protocol"].items() if k != "tuning"}),
-        "Tuning": _settings(facts["protocol"].get("tuning") or {}) or "none (parameters as given)",
+        "Queries" if "runs" in facts["protocol"] else "Division": _division_text(facts["protocol"]),
+        "Tuning": _tuning_text(facts["protocol"].get("tuning")) if comparison.trained else "",
         "Documents per test query": f"{per['min']:,} to {per['max']:,}, median {per['median']:,g}",
-        "Grades of the test documents": grades,
+        "Grades of the test documents": ", ".join(counts) or f"{low:g} to {high:g}",
         "Test queries without a relevant document": f"{data['queries_without_relevant']:,}",
-        "Metrics": "; ".join([*facts["metrics"].values()]),
+        "Metrics": "; ".join(tables.conventions(comparison.metrics)),
         "Curve": "; ".join(tables.conventions(comparison.curve)),
         "Tests": tables.tests_note(comparison) if comparison.tests else "none",
         "Seed": str(facts["seed"]),
         "Versions": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
     }
     return definitions(rows)
+
+
+def _division_text(protocol: Facts) -> str:
+    """How the data was divided, or which queries the runs were judged on."""
+    if "runs" in protocol:
+        whole = "every query of the qrels; one that a run lacks counts as an empty list"
+        return whole if protocol["queries"] == "all" else "the queries of the qrels that some run has"
+    kind = protocol.get("division", "")
+    found = [f"{protocol['folds']} {kind}" if "folds" in kind else kind]
+    if "time" in protocol:
+        found.append(f"{'feature' if isinstance(protocol['time'], int) else 'column'} {protocol['time']}")
+    if "sizes" in protocol:
+        found.append(f"shares {' : '.join(f'{share:g}' for share in protocol['sizes'])}")
+    if "seed" in protocol:
+        found.append(f"seed {protocol['seed']}")
+    return ", ".join(found)
+
+
+def _tuning_text(plan: Facts | None) -> str:
+    if plan is None:
+        return "none (parameters as given)"
+    limits = [plural(plan["trials"], "trial")] if plan["trials"] else []
+    limits += [f"{plan['seconds']:g} s"] if plan["seconds"] else []
+    refit = ", final model trained on training and validation data" if plan["refit"] == "all" else ""
+    pruned = ", poor trials stopped early" if plan["prune"] else ""
+    metric = plan["metric"].partition("(")[0]
+    found = f"{plan['search']} search for the best {metric}, at most {' and '.join(limits)} per ranker and fold"
+    return f"{found}{pruned}{refit}, seed {plan['seed']}"
 
 
 # -- small things ------------------------------------------------------------------------------------------------------

@@ -309,10 +309,10 @@ def _load_csv(
     except pa.ArrowInvalid as error:
         if not NOT_A_NUMBER.search(str(error)):
             raise
-        inferred = load(csv_texts(plan)).schema
-        if any(
-            is_text_type(inferred.field(name).type) for name in plan.features if name not in plan.texts | plan.times
-        ):
+        texts = csv_texts(plan)
+        inferred = load(texts).schema
+        numbers = set(plan.all_columns()) - texts.keys()
+        if any(is_text_type(inferred.field(name).type) for name in numbers):
             raise  # most of it is numbers, so this names the line that is not
         table = load(csv_types(inferred, plan))
     return table, plan

@@ -58,13 +58,32 @@ async function meetModels() {
 async function rankRows(isOld) {
   await meetModels();
   if (isOld()) return;
-  for (const side of sides) await blame(side, () => Object.assign(side, readRows($("rows").value, side.facts)));
+  await readForAll($("rows").value);
   unused = sides[0].unused.filter((name) => sides.every((side) => side.unused.includes(name)));
   const { queries } = sides[0];
   $("query").replaceChildren(...queries.map((query, q) =>
     element("option", { value: q, text: `${query.id ?? "without id"} (${plural(query.documents.length, "document")})` })));
   $("picker").hidden = queries.length < 2;
   await rankPicked(isOld);
+}
+
+// A mistake that every model finds is one of the rows; another one says whose it is.
+async function readForAll(text) {
+  const found = sides.map((side) => {
+    try {
+      return { rows: readRows(text, side.facts) };
+    } catch (error) {
+      return { error };
+    }
+  });
+  const [first] = found;
+  if (first.error && found.every(({ error }) => error?.message === first.error.message)) throw first.error;
+  for (const [i, { rows, error }] of found.entries()) {
+    await blame(sides[i], () => {
+      if (error) throw error;
+      Object.assign(sides[i], rows);
+    });
+  }
 }
 
 async function rankPicked(isOld) {

@@ -1,5 +1,5 @@
 // Rows as people have them (LETOR lines, CSV, JSON) → {queries: [{id, documents: [{id, grade, features}]}], unused}.
-// Features are in the order of training. What cannot be read is refused with its line and column.
+// Features are in the order of training. What cannot be read is refused with its line and character: a column is a field of CSV.
 
 const EXPECTED = "give JSON, LETOR lines (grade qid:1 1:0.5 …), or CSV whose first line names the columns";
 const MISSING = ["", "null", "nan", "na", "n/a", "none", "-nan"];
@@ -15,7 +15,7 @@ class Refusal extends Error {
 
 function refuse(text, start, message, length = 1) {
   const before = text.slice(0, start).split("\n");
-  throw new Refusal(`line ${before.length}, column ${before.at(-1).length + 1}: ${message}`, start, start + Math.max(1, length));
+  throw new Refusal(`line ${before.length}, character ${before.at(-1).length + 1}: ${message}`, start, start + Math.max(1, length));
 }
 
 function readRows(text, model) {

@@ -11,6 +11,8 @@ function element(name, { text, ...settings } = {}, ...children) {
   return made;
 }
 
+// A name may go on in the next line after such a sign.
+const breakable = (name) => String(name).split(/(?<=[_:=/])(?=\w)|(?<=\.)(?=[^\W\d])/).flatMap((part, i) => (i ? [element("wbr"), part] : [part]));
 const figure = (value) => (value === null ? "missing" : typeof value === "string" ? value : String(Number(value.toPrecision(4))));
 const signed = (value) => (value > 0 ? "+" : "") + figure(value);
 const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
@@ -40,7 +42,7 @@ function rankingTable(caption, rows, columns, choose) {
     row,
     line: element("tr", { "data-place": row.place }, ...columns.map((name) => (name === "document"
       ? element("th", { scope: "row" }, element("button", { type: "button", className: "document", "aria-pressed": "false",
-        title: row.document, onclick: () => choose(row.place), onkeydown: moveFocus }, element("span", { text: String(row.document) })))
+        title: row.document, onclick: () => choose(row.place), onkeydown: moveFocus }, element("span", {}, ...breakable(row.document))))
       : COLUMNS[name].cell(row)))),
   }));
   const heads = Object.fromEntries(columns.map((name) => [name, element("th", { scope: "col", className: name },
@@ -92,14 +94,14 @@ function effect(value, most) {
 
 function effectTable(caption, heads, rows, sums) {
   const most = Math.max(...rows.map((row) => Math.abs(row.effect)), 0);
-  const cells = (row) => row.cells.map((text, i) => element(i ? "td" : "th", i ? { text } : { text, scope: "row" }));
+  const cells = ({ cells: [name, ...values] }) => [element("th", { scope: "row" }, ...breakable(name)), ...values.map((text) => element("td", { text }))];
   const head = [...heads, "adds"].map((text) => element("th", { text, title: text, scope: "col" }));
   return element("table", { className: "effects" }, element("caption", { text: caption }),
     element("thead", {}, element("tr", {}, ...head, element("td", { className: "effect" }))),
     element("tbody", {},
       ...rows.map((row) => element("tr", {}, ...cells(row), element("td", { text: signed(row.effect) }), effect(row.effect, most))),
       ...sums.map(([text, value]) => element("tr", { className: "sum" }, element("th", { text, scope: "row" }),
-        ...heads.slice(1).map(() => element("td")), element("td", { text: signed(value) }), element("td")))));
+        ...heads.slice(1).map(() => element("td")), element("td", { text: value }), element("td")))));
 }
 
 function pairSentence(side, [a, b], names) {
@@ -108,17 +110,17 @@ function pairSentence(side, [a, b], names) {
     : `${names[0]} is ${one.score > other.score ? "above" : "below"} ${names[1]}, by ${gap}`;
 }
 
-const restRow = (side, found) => (found.features.length < side.facts.n_features ? [["other features", found.rest]] : []);
+const restRow = (side, found) => (found.features.length < side.facts.n_features ? [["other features", signed(found.rest)]] : []);
 
 function explanationTable(side, places, names, found) {
   if (places.length === 1) {
     const rows = found.features.map((f) => ({ cells: [f.feature, figure(f.value)], effect: f.contribution }));
     return effectTable(`${names[0]} is number ${side.ranked[places[0]].rank}, with a score of ${figure(found.score)}`, ["feature", "value"], rows,
-      [...restRow(side, found), ["base", found.base]]);
+      [...restRow(side, found), ["base, before any feature", signed(found.base)], ["score", figure(found.score)]]);
   }
   const rows = found.features.map((f) => ({ cells: [f.feature, figure(f.value_a), figure(f.value_b)], effect: f.difference }));
   return effectTable(pairSentence(side, places, names), ["feature", ...names], rows,
-    [...restRow(side, found), ["difference", found.difference]]);
+    [...restRow(side, found), ["difference", signed(found.difference)]]);
 }
 
 // For a model whose scores are not sums over features: the scores, and why there is no more.

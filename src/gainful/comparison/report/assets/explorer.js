@@ -14,7 +14,13 @@ function make(tag, attributes = {}, ...children) {
 }
 
 const figures = (value, digits = 4) => value === null ? "–" : value.toFixed(digits);
-const signed = (value, digits = 4) => value === null ? "–" : (value < 0 ? "−" : "+") + Math.abs(value).toFixed(digits);
+const signed = (value, digits = 4) => {
+  if (value === null) return "–";
+  const size = Math.abs(value).toFixed(digits);
+  return Number(size) === 0 ? size : (value < 0 ? "−" : "+") + size;
+};
+// A name may go on in the next line after such a sign, as in parts.py.
+const breakable = (name) => String(name).split(/(?<=[_:=/])(?=\w)|(?<=\.)(?=[^\W\d])/).flatMap((part, i) => i ? [make("wbr"), part] : [part]);
 const choice = (options, chosen) => options.map(([value, text]) => {
   const option = make("option", { value }, text);
   option.selected = value === chosen;
@@ -47,9 +53,12 @@ function explore(root) {
     const a = seen.values[state.a][q], b = seen.values[state.b][q];
     return a === null || b === null ? null : a - b;
   };
-  const describe = (q, mark = "") => `${seen.ids[q]}${seen.folds ? `, fold ${seen.folds[q]}` : ""}: ` +
-    `${signed(difference(q))}${mark} (A ${figures(seen.values[state.a][q])}, B ${figures(seen.values[state.b][q])})`;
+  const describe = (q, mark = "") => `${seen.ids[q]}${seen.folds ? `, fold ${seen.folds[q]}` : ""}${mark}: ` +
+    `${signed(difference(q))} (A ${figures(seen.values[state.a][q])}, B ${figures(seen.values[state.b][q])})`;
   const words = (q) => `Query ${describe(q)}`;
+  // What the page knows of each query; the list says so only where queries differ in it.
+  const kinds = seen.ids.map((_, q) => seen.parts[q] ? ", explained" : seen.documents[q] ? ", with documents" : "");
+  const differ = new Set(kinds).size > 1;
 
   function chosenQueries() {
     const text = state.text.toLowerCase();
@@ -74,8 +83,7 @@ function explore(root) {
   function showList(chosen) {
     const shown = chosen.slice(0, MOST_LISTED);
     if (state.query !== null && chosen.includes(state.query) && !shown.includes(state.query)) shown.push(state.query);
-    const marks = (q) => (seen.parts[q] ? " · contributions" : seen.documents[q] ? " · documents" : "");
-    list.replaceChildren(...choice(shown.map((q) => [q, describe(q, marks(q))]), state.query));
+    list.replaceChildren(...choice(shown.map((q) => [q, describe(q, differ ? kinds[q] : "")]), state.query));
     const more = shown.length < chosen.length ? `; the first ${shown.length} are listed` : "";
     const left = seen.ids.length < seen.n_queries ? ` The page has ${seen.ids.length} of ${seen.n_queries} queries, those on which rankers differ most.` : "";
     count.textContent = `${chosen.length} ${chosen.length === 1 ? "query" : "queries"}${more}.${left}`;
@@ -135,10 +143,10 @@ function drawBars(figure, queries, difference, words, choose, current) {
   for (let mark = Math.ceil(low / tick); mark * tick <= high; mark++) {
     const place = y(mark * tick).toFixed(1);
     svg.append(make("path", { class: "grid", d: `M${left} ${place}H${width - right}` }),
-      make("text", { class: "end", x: left - 5, y: Number(place) + 4 }, String(Number((mark * tick).toPrecision(3)))));
+      make("text", { class: "end", x: left - 5, y: Number(place) + 4 }, String(Number((mark * tick).toPrecision(3))).replace("-", "−")));
   }
   svg.append(make("text", { class: "start name", x: 2, y: 11 }, `Δ ${seen.measure}`),
-    make("text", { class: "middle name", x: (left + width - right) / 2, y: height - 8 }, `${queries.length} queries, sorted`));
+    make("text", { class: "middle name", x: (left + width - right) / 2, y: height - 8 }, queries.length === 1 ? "1 query" : `${queries.length} queries, sorted`));
   shown.forEach((q, i) => {
     const value = values[i], from = y(Math.max(value, 0)), tall = Math.max(Math.abs(y(value) - y(0)), 0.4);
     svg.append(make("rect", { class: value > 0 ? "won" : value < 0 ? "lost" : "same", x: (left + i * each + gap / 2).toFixed(2), y: from.toFixed(1),
@@ -170,7 +178,7 @@ function queryView(data, state, difference) {
   const q = state.query, entry = data.documents[q], { a, b } = state;
   const title = make("h3", {}, `Query ${data.ids[q]}: A ${figures(data.values[a][q])}, B ${figures(data.values[b][q])} (${signed(difference(q))})`);
   if (!entry) {
-    const why = Object.keys(data.documents).length ? "The page has no documents of this query; the list marks those it has." : null;
+    const why = Object.keys(data.documents).length ? "The page has no documents of this query; the list says of which queries it has." : null;
     return why ? [title, make("p", {}, why)] : [title];
   }
   const ranks = [entry.ranks[a], entry.ranks[b]], scores = [entry.scores[a], entry.scores[b]];
@@ -184,7 +192,7 @@ function queryView(data, state, difference) {
   const explained = data.parts[q];
   const cell = (value, text = String(value)) => make("td", { "data-value": value }, text);
   const body = rows.map((i) => {
-    const name = explained ? make("button", { type: "button", class: "why" }, entry.ids[i]) : entry.ids[i];
+    const name = explained ? make("button", { type: "button", class: "why" }, ...breakable(entry.ids[i])) : make("span", {}, ...breakable(entry.ids[i]));
     if (explained) name.addEventListener("click", () => why.replaceChildren(...whyMoved(data, state, i)));
     const moved = ranks[1][i] - ranks[0][i];
     return make("tr", {}, make("th", { scope: "row", "data-value": entry.ids[i] }, name), cell(entry.grades[i]), cell(ranks[0][i]),
@@ -192,9 +200,11 @@ function queryView(data, state, difference) {
   });
   const table = tableOf(["document", "grade", "rank A", "score A", "rank B", "score B", "moved"], body, "documents",
     `Documents of query ${data.ids[q]} in the top ${data.top} of A or B`);
-  const furthest = explained && rows.length ? rows.reduce((i, j) => Math.abs(ranks[1][j] - ranks[0][j]) > Math.abs(ranks[1][i] - ranks[0][i]) ? j : i) : null;
+  // A relevant document that moved says more about the measure than another one.
+  const relevant = rows.filter((i) => entry.grades[i] > 0), told = relevant.length ? relevant : rows;
+  const furthest = explained && told.length ? told.reduce((i, j) => Math.abs(ranks[1][j] - ranks[0][j]) > Math.abs(ranks[1][i] - ranks[0][i]) ? j : i) : null;
   if (furthest !== null) why.append(...whyMoved(data, state, furthest));
-  const hint = explained ? make("p", {}, "Choose a document to see why A and B place it where they do.") : null;
+  const hint = explained ? make("p", { class: "tip" }, "Choose a document to see why A and B place it where they do.") : null;
   return [title, make("div", { class: "strips" }, strip(0), strip(1)), table, ...(hint ? [hint] : []), why];
 }
 
@@ -219,11 +229,11 @@ function whyMoved(data, state, i) {
   const bar = (v) => make("span", { class: "signed", "aria-hidden": "true" },
     make("span", { class: v < 0 ? "lost" : "won", style: `width:${(50 * Math.abs(v) / most).toFixed(1)}%;${v < 0 ? "right" : "left"}:50%` }));
   const cell = (v) => v === null ? make("td", {}, "–") : make("td", { "data-value": v }, bar(v), signed(v, 2));
-  const rows = kept.map((j) => make("tr", {}, make("th", { scope: "row", "data-value": names[j] }, names[j]), cell(value(0, j)), cell(value(1, j)),
+  const rows = kept.map((j) => make("tr", {}, make("th", { scope: "row", "data-value": names[j] }, ...breakable(names[j])), cell(value(0, j)), cell(value(1, j)),
     sides.includes(null) ? make("td", {}, "–") : make("td", { "data-value": apart(j) }, signed(apart(j), 2))));
   const title = `Why document ${entry.ids[i]} is at rank ${entry.ranks[state.a][i]} of A and ${entry.ranks[state.b][i]} of B`;
   const silent = [state.a, state.b].filter((ranker) => parts.rankers[ranker] === null).map((ranker) => data.labels[ranker]);
-  const note = "What each feature adds, compared with the mean document of this query, in standard deviations of its scores." +
+  const note = "What each feature adds to the score, compared with the mean over the query's documents. Unit: the standard deviation of the ranker's scores on this query." +
     (silent.length ? ` No contributions are known of ${[...new Set(silent)].join(" and ")}.` : "");
   return [make("h3", {}, title), tableOf(["feature", "A", "B", "A − B"], rows, "contributions", title), make("p", {}, note)];
 }
