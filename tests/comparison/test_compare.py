@@ -443,3 +443,32 @@ def test_a_failure_or_a_stop_side_by_side(parts):
         gainful.compare(["regression", "ranknet"], Split(*parts), n_jobs=2, progress=broken)
     with pytest.raises(ParameterError, match="n_jobs"):
         gainful.compare(["regression"], Split(*parts), n_jobs=0)
+
+
+def test_a_ranker_that_cannot_be_explained_still_counts(parts, monkeypatch):
+    linear = LambdaMART(n_trees=3, n_jobs=1, engine_params={"linear_tree": True})
+    assert "linear_tree" in linear._why_no_contributions()
+    found = gainful.compare({"leaves": linear, "ridge": RegressionRanker()}, Split(*parts), explain=True)
+    assert set(found.labels) == {"leaves", "ridge"}
+
+    def fail(*_):
+        raise GainfulError("of the explanation")
+
+    monkeypatch.setattr("gainful.comparison.runs.explain_model", fail)
+    with pytest.warns(UserWarning, match="RegressionRanker is not explained: of the explanation"):
+        found = gainful.compare({"ridge": RegressionRanker()}, Split(*parts), explain=True)
+    assert list(found.labels) == ["ridge"]
+
+
+def test_stored_results_without_explanations_are_made_again(parts, tmp_path):
+    settings = {"rankers": {"ridge": RegressionRanker()}, "data": Split(*parts), "store": tmp_path}
+    assert gainful.compare(**settings).runs["ridge"][0].explained is None
+    assert gainful.compare(**settings, explain=True).runs["ridge"][0].explained is not None
+
+
+def test_final_trainings_warn_side_by_side_too(parts):
+    """Trials are quiet, final trainings are not: with threads too, which share the filters."""
+    rankers = [f"ranknet:max_iter={n}:scale=standard" for n in (1, 2, 3)]
+    with pytest.warns(UserWarning) as caught:
+        gainful.compare(rankers, Split(*parts), tune=2, n_jobs=2)
+    assert sum("stopped after" in str(one.message) for one in caught) >= 1

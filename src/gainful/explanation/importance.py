@@ -167,7 +167,7 @@ def summarise_losses(
 ) -> tuple[tuple[FeatureLoss, ...], Array]:
     """The mean loss of each feature with its interval, the largest first, and the order of the columns."""
     whole = np.isnan(losses) | (losses == 0) | (np.abs(losses) == 1)
-    binary = whole.all(axis=0) if measure.bounds[1] == 1 else False
+    binary = measure.bounds[1] == 1 and bool(whole.all())  # a measure that is 0 or 1 on every query
     low, high = difference_intervals(losses, level=level, highest=measure.bounds[1], binary=binary, seed=seed)
     kept = ~np.isnan(losses)
     counts = np.maximum(kept.sum(axis=0), 1)

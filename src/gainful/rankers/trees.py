@@ -39,6 +39,8 @@ from gainful.rankers.spaces import TREE_SPACE
 from gainful.training.monitor import Monitor
 from gainful.trees.booster_text import check_booster_text
 from gainful.trees.grow import (
+    LINEAR_LEAVES,
+    NO_CONTRIBUTIONS,
     first_iterations,
     grow_trees,
     lightgbm_params,
@@ -150,6 +152,11 @@ class TreeRanker(Ranker):
                 "engine_params={'force_col_wise': True}", "--set 'engine_params={\"force_col_wise\": true}'"
             )
             yield f"{setting} needs {size_text(needed)}", needed
+
+    def _why_no_contributions(self) -> str | None:
+        if any((self.engine_params or {}).get(name) for name in LINEAR_LEAVES):
+            return NO_CONTRIBUTIONS
+        return super()._why_no_contributions()
 
     # -- for subclasses ------------------------------------------------------------------------------------------------
 

@@ -36,6 +36,10 @@ from gainful.trees.row_chunks import ChunkedMatrix, chunks_of, distinct
 # trees of an earlier training); returns gradient and curvature of each row.
 Objective = Callable[[Array, int], tuple[Array, Array]]
 
+LINEAR_LEAVES = ("linear_tree", "linear_trees")  # LightGBM's names
+NO_CONTRIBUTIONS = (
+    "trees with linear models in their leaves (linear_tree) have no contributions; train without linear_tree"
+)
 MOST_BINS = 65_536  # two bytes per value
 FEW_ROWS = 1000  # per thread when scoring: fewer are not worth a thread
 VALUES_PER_THREAD = 20_000  # stored values of X per thread when growing trees
@@ -416,9 +420,7 @@ def contributions_of_rows(booster: Any, X: Any, iterations: int, n_jobs: int | N
 
     text = booster.model_to_string(num_iteration=1)
     if "\n[linear_tree: 1]\n" in text:  # LightGBM would print before it raises
-        raise GainfulError(
-            "trees with linear models in their leaves (linear_tree) have no contributions; train without linear_tree"
-        )
+        raise GainfulError(NO_CONTRIBUTIONS)
     rows = as_lightgbm(without_codes(X))
     rows = rows if isinstance(rows, np.ndarray) else rows.toarray()  # else LightGBM would return a list of matrices
     try:
