@@ -460,12 +460,6 @@ def test_a_ranker_that_cannot_be_explained_still_counts(parts, monkeypatch):
     assert list(found.labels) == ["ridge"]
 
 
-def test_stored_results_without_explanations_are_made_again(parts, tmp_path):
-    settings = {"rankers": {"ridge": RegressionRanker()}, "data": Split(*parts), "store": tmp_path}
-    assert gainful.compare(**settings).runs["ridge"][0].explained is None
-    assert gainful.compare(**settings, explain=True).runs["ridge"][0].explained is not None
-
-
 def test_final_trainings_warn_side_by_side_too(parts):
     """Trials are quiet, final trainings are not: with threads too, which share the filters."""
     rankers = [f"ranknet:max_iter={n}:scale=standard" for n in (1, 2, 3)]

@@ -274,7 +274,7 @@ class ComparisonJob:
             return store.keep(replace(run, trials=found.trials, chosen=found.best_params, workers=found.workers))
 
     def _open_store(self, label: str, fold: int, model: Ranker, fingerprints: Fingerprints | None) -> RunStore:
-        of = self.plan, self.fixed.get(label, ()), self._measures, self.explain_seed
+        of = self.plan, self.fixed.get(label, ()), self._measures
         return RunStore.open(self.store, label, fold, model, fingerprints, *of)
 
     def _tune(

@@ -124,7 +124,6 @@ class RunStore:
         plan: TuningPlan | None,
         fixed: Collection[str],
         measures: tuple[Metric, ...],
-        explain_seed: int | None = None,
     ) -> RunStore:
         """The store in ``folder``, or one that stores nothing."""
         if folder is None or fingerprints is None:
@@ -132,8 +131,7 @@ class RunStore:
         file = Store(folder / file_name(label, f"fold-{fold + 1}"), cls.key(label, model, fingerprints, plan, fixed))
         # Unlike trials, a result also depends on the budget and the test data.
         how = {} if plan is None else plan.to_dict()
-        explained = () if explain_seed is None else ("explained", explain_seed)
-        of = fingerprint(fingerprints.test, how, [str(m) for m in measures], *explained)
+        of = fingerprint(fingerprints.test, how, [str(m) for m in measures])
         found = next((i for i, row in enumerate(file.rows) if row.get("of") == of), None)
         if found is None:
             return cls(file, None, of, measures)
