@@ -149,17 +149,20 @@ class Experiment:
         n_held_out = f"{len(self.corpus.queries):,}"
         return (
             f"The documents are {len(self.corpus.documents):,} modules, classes, functions and methods of Python "
-            f"{platform.python_version()}. From {n_held_out} of them one sentence was taken out: it is a search, and "
-            f"its object is the right answer. In {self.n_queries:,} searches the right answer is among the "
-            f"{CANDIDATES} candidates, out of these {n_held_out}, that every ranking sorts; "
-            f"{self.parts.test.n_queries:,} of these searches are kept apart for testing."
+            f"{platform.python_version()}. One sentence was taken out of each of {n_held_out} of them: it is a search, "
+            f"and its object is the right answer. For each search BM25 picks {CANDIDATES} of these {n_held_out} "
+            "objects, and every ranking sorts those. Searches whose answer BM25 does not pick are left out: "
+            f"{self.n_queries:,} remain, and {self.parts.test.n_queries:,} of them are kept apart for testing."
         )
 
     def page(self, comparison: Comparison) -> str:
         examples = [one.target for one in self.examples(n_better=4)]
-        linear = f"{SHOWN}: a weighted sum of {len(FEATURES)} features, NDCG@10 {comparison.mean(SHOWN, HEADLINE):.3f}"
+        linear = (
+            f"{SHOWN} (NDCG@10 {comparison.mean(SHOWN, HEADLINE):.3f}), a weighted sum of {len(FEATURES)} features, "
+            "which a page can compute and explain; the report has the other rankings"
+        )
         about = (
-            f"{self.about()} NDCG@10 rates the first ten results, from 0 to 1. This page searches all documents, so "
+            f"{self.about()} NDCG@10 rates the order of the first ten results. This page searches all documents, so "
             "its places can differ from those of the test."
         )
         return search_page(self.bm25, self.model, examples, verdict=verdict(comparison), about=about, ranker=linear)
@@ -180,10 +183,12 @@ def verdict(comparison: Comparison) -> str:
     means = {label: comparison.mean(label, HEADLINE) for label in (best, BM25)}
     low, high = test.interval
     p = test.p_holm[comparison.marking_test or ""]
+    luck = "can be luck" if sign == 0 else "is hardly luck"
     figures = (
-        f"NDCG@10 is {means[best]:.3f} instead of {means[BM25]:.3f}: a difference of {test.difference:+.3f}, 95 % "
-        f"interval {low:+.3f} to {high:+.3f}, p {_p_text(p)}, over {test.n_queries:,} test searches that no ranking "
-        "was trained on."
+        f"NDCG@10, the quality of the first ten results from 0 to 1, is {means[best]:.3f} instead of "
+        f"{means[BM25]:.3f}. That difference, {test.difference:+.3f} (95 % interval {low:+.3f} to {high:+.3f}), {luck} "
+        f"(p {_p_text(p)}). "
+        f"Measured on {test.n_queries:,} test searches that no ranking was trained on."
     )
     if sign == 0:
         return f"No learned ranking differs from tuned BM25 beyond chance; the highest is {best}. {figures}"

@@ -44,7 +44,7 @@ function whyLearned(one) {
   const rows = one.shares.slice(0, SHARES_SHOWN).map(({ feature, share }) => [corpus.words[feature], share, signed(share)]);
   const total = one.shares.reduce((a, b) => a + b.share, 0), rest = total - rows.reduce((a, b) => a + b[1], 0);
   rows.push([`all other ${one.shares.length - rows.length} features`, rest, signed(rest)]);
-  return [make("p", "", `Score ${signed(total)} against the mean of the ${corpus.settings.candidates} candidates. What adds to it and what takes away:`),
+  return [make("p", "", `Score ${signed(total)} against the mean of the ${corpus.settings.candidates} documents compared. What adds to it and what takes away:`),
     shareRows(rows)];
 }
 
