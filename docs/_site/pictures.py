@@ -122,6 +122,7 @@ def show_server(tab: Any, target: Path) -> None:
             tab.press("Enter", 2)
             tab.wait("document.querySelector('tr[data-place]')")
             tab.click("tbody tr:nth-child(2) button")
+            tab.wait("document.querySelector('#why h2')")  # which moves what stands below it
             tab.click("tbody tr:nth-child(6) button")
             tab.evaluate("document.querySelector('#rankings').scrollIntoView(); 0")
             tab.evaluate("new Promise((done) => setTimeout(done, 800))")

@@ -352,6 +352,7 @@ def test_a_model_that_cannot_be_explained_says_so(tab, folder, data, models, tmp
         assert shown(tab) == order_of(models["old"], data.X[:6])
         assert shown(tab, table=1) == order_of(models["odd"], data.X[:6])
         tab.click("tbody tr:nth-child(1) button")
+        tab.wait("document.querySelector('#why h2')")  # which moves what stands below it
         tab.click("tbody tr:nth-child(2) button")
         tab.wait("document.querySelector('#why h2')?.textContent.includes('against')")
         assert tab.evaluate("document.querySelectorAll('#why table').length") == 1
