@@ -7,22 +7,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-HOME = Path(__file__).parents[2] / "benchmarks"
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-
-@pytest.fixture
-def bench(monkeypatch):
-    monkeypatch.syspath_prepend(str(HOME))
-    import auto.run
-
-    yield auto.run
-    for name in [name for name in sys.modules if name.partition(".")[0] in ("auto", "peers")]:
-        del sys.modules[name]
+import auto.run as bench  # noqa: E402
 
 
-def test_folds_add_up_and_later_runs_go_on(bench, tmp_path, rng):
+def test_folds_add_up_and_later_runs_go_on(tmp_path, rng):
     peer = bench.PEERS[0].name
     values = {system: [rng.random(n) for n in (30, 20, 25)] for system in ("auto", peer)}
     folder = tmp_path / "120s"
