@@ -10,7 +10,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-import auto.run as bench  # noqa: E402
+import auto.run as bench
 
 
 def test_folds_add_up_and_later_runs_go_on(tmp_path, rng):
