@@ -358,7 +358,7 @@ def test_a_model_that_cannot_be_explained_says_so(tab, folder, data, models, tmp
         assert tab.evaluate("document.querySelectorAll('#why table').length") == 1
         reason = models["odd"]._why_no_contributions()
         assert text_of(tab, "#why .soft") == f"No explanation: {reason}."
-    assert shown_lists.read_text() == ""  # trying the models is no experiment
+    assert shown_lists.read_text() == ""  # trying the models is not an experiment
 
 
 def test_a_replaced_model_asks_to_rank_again(tab, folder, data, models, tmp_path):

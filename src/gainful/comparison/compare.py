@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from gainful.comparison.baselines import Baseline, TestedRows
 from gainful.comparison.contestants import refuse_data_as_rankers, resolve_rankers
 from gainful.comparison.further import Choices
@@ -27,6 +25,7 @@ from gainful.metrics.conventions import PAIR_METRIC
 from gainful.parameters.constraints import split_outside_brackets
 from gainful.statistics.paired import TESTS
 from gainful.tuning import Budget, TuningPlan
+from gainful.tuning.tune import check_jobs
 
 DEFAULT_METRICS = ("ndcg@10", "ndcg@1", "ndcg@5", "map")
 CURVE = tuple(f"ndcg@{k}" for k in range(1, 11))
@@ -113,7 +112,7 @@ def compare(
     choices = Choices(all_pairs, delta, segments if column is None else None)
     if store is not None:
         refuse_storing(measures, "store")
-    check_jobs(n_jobs)
+    check_jobs("compare", n_jobs)
     plan = tuning_plan(measures, tune, tune_seconds, search, refit, prune, n_jobs, seed)
     refuse_data_as_rankers(rankers, data)
     entered = resolve_rankers(rankers, measures[0] if measures else None)
@@ -202,8 +201,3 @@ def tuning_plan(
     if not metrics:
         raise ParameterError("no metric to compare by; name at least one")
     return TuningPlan(metrics[0], search, Budget(trials, seconds, n_jobs, prune), refit, seed)
-
-
-def check_jobs(n_jobs: Any) -> None:
-    if not isinstance(n_jobs, (int, np.integer)) or isinstance(n_jobs, bool) or n_jobs < 1:
-        raise ParameterError.of("compare", "n_jobs", "an integer ≥ 1", n_jobs)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -167,17 +168,9 @@ class ComparisonJob:
             model, report = self.models[label], self._reporter(label, fold, progress)
             if self.interrupted or isinstance(model, Baseline) or report():
                 return
-            try:
-                with self._open_store(label, fold, model, fingerprints) as store:
-                    if store.run is None:
-                        self._chosen[label] = self._tune(label, model, part, store, report)
-            except InterruptedSearchError:
-                self.interrupted = True
-            except Exception as error:
-                if error is self._raised_by_callback or isinstance(error, (StoreError, Warning)):
-                    raise
-                self.failures[label] = failure_reason(error)
-                self._finished += 1
+            with self._attempt(label), self._open_store(label, fold, model, fingerprints) as store:
+                if store.run is None:
+                    self._chosen[label] = self._tune(label, model, part, store, report)
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
@@ -200,22 +193,27 @@ class ComparisonJob:
         report = self._reporter(label, fold, progress)
         if report():
             return
-        try:
+        with self._attempt(label):
             run = self._run(label, fold, part, fingerprints, report)
+            if run is None:
+                self.interrupted = True
+                return
+            self.runs.append(run)
+            self._finished += 1
+
+    @contextmanager
+    def _attempt(self, label: str) -> Iterator[None]:
+        """An error inside fails this ranker alone; one of the store or of the callback ends the job."""
+        try:
+            yield
         except InterruptedSearchError:
             self.interrupted = True
-            return
         except Exception as error:
             # A warning raised here is one that the user turned into an error.
             if error is self._raised_by_callback or isinstance(error, (StoreError, Warning)):
                 raise
             self.failures[label] = failure_reason(error)
-        else:
-            if run is None:
-                self.interrupted = True
-                return
-            self.runs.append(run)
-        self._finished += 1
+            self._finished += 1
 
     def _warm_up(self, test: RankingData) -> None:
         """Compile and load the kernels of the metrics, so that no ranker's time includes it."""

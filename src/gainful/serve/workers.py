@@ -25,7 +25,7 @@ from gainful.serve.monitoring import Metrics, log_event
 POST_EVERY = 0.5  # seconds
 SLOT = 256 << 10  # bytes of each worker's counters
 HEAD = struct.Struct("<QQ")  # a number that is odd while the slot is written, and the length of what follows
-SHORTEST_LIFE = 1.0  # seconds: a worker that dies sooner than this after its start is no accident
+SHORTEST_LIFE = 1.0  # seconds: a worker that dies sooner after its start will do so again
 MOST_DEATHS = 5  # of such workers in a row
 
 

@@ -411,8 +411,12 @@ def check_budget(budget: Budget) -> None:
         raise ParameterError.of("tune", "seconds", "a number > 0, or None", seconds)
     if trials is None and seconds is None:
         raise ParameterError("a search needs a limit; give trials or seconds")
+    check_jobs("tune", n_jobs)
+
+
+def check_jobs(owner: str, n_jobs: Any) -> None:
     if not isinstance(n_jobs, (int, np.integer)) or isinstance(n_jobs, bool) or n_jobs < 1:
-        raise ParameterError.of("tune", "n_jobs", "an integer ≥ 1", n_jobs)
+        raise ParameterError.of(owner, "n_jobs", "an integer ≥ 1", n_jobs)
 
 
 def join_parts(train: RankingData, valid: RankingData) -> RankingData:
