@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import gainful
 from gainful import AdaptiveBinner, DataError, LambdaMART, McRank, ParameterError, RankingData
 from gainful.trees.codes import NOT_BY_FREQUENCY, Blocks, bins_of_codes
-from gainful.trees.grow import bins_of_values
+from gainful.trees.data_sets import bins_of_values
 
 VALUES = hnp.arrays(
     float, st.integers(1, 40), elements=st.one_of(st.floats(-100, 100), st.integers(-5, 5).map(float), st.just(1e300))

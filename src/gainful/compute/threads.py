@@ -35,6 +35,13 @@ def limit_threads(n: int) -> Iterator[None]:
         _MOST.reset(before)
 
 
+def limit_blas(n: int) -> AbstractContextManager[object]:
+    """The same for BLAS, whose threads are those of the process: only where no other thread relies on them."""
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+
+    return threadpool_limits(limits=1, user_api="blas") if n == 1 else nullcontext()
+
+
 @contextmanager
 def share_cores() -> Iterator[None]:
     """Trainings inside run beside others: steps of OpenMP stay on the calling thread, and results keep every bit."""

@@ -7,6 +7,7 @@ changes no ranking loss, and ridge regression has an intercept.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +20,8 @@ from gainful.data.spread import Spread, Sums, feature_sums, first_row, spread_of
 from gainful.errors import DataError
 from gainful.linear.journal import Journal, record_vector
 from gainful.parameters.constraints import Choice, Maybe
-from gainful.solvers.ridge import Targets, solve_ridge
+from gainful.solvers.ridge import NormalEquations, Targets, solve_ridge
+from gainful.training.shared_setup import share
 
 SCALE = Maybe(
     inner=Choice(of=("standard",)),
@@ -47,7 +49,7 @@ class Scaling:
 
     @cached_property
     def spread(self) -> Spread:
-        return spread_of_blocks(self.data)
+        return share(self.data, "spread of features", lambda: spread_of_blocks(self.data))
 
     def deviations(self) -> Array:
         """The standard deviation of each scaled feature; 1 if it is constant."""
@@ -63,7 +65,11 @@ class Scaling:
             shared = PerBlock((arguments,) * self.data.n_blocks)
             return self.data.map(_of_targets, targets, task, shared)
 
-        return solve_ridge(each, self.spread, self.scale, alpha)
+        def keep(make: Callable[[], NormalEquations]) -> NormalEquations:
+            key = ("normal equations", self.scale, targets)
+            return share(self.data, key, make, lambda made: made.gram.nbytes)
+
+        return solve_ridge(each, self.spread, self.scale, alpha, keep)
 
     def start(self, alpha: float = 1.0) -> Array:
         """The v of ridge regression on the grades, as a start for solvers; alpha is in mean squares of a feature."""

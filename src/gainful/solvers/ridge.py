@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,24 +28,51 @@ Each = Callable[..., list[Any]]
 Targets = Callable[[Array], Array]
 
 
-def solve_ridge(each: Each, spread: Spread, scale: str | None, alpha: float) -> tuple[Array, float, float]:
+@dataclass(frozen=True)
+class NormalEquations:
+    """The sums from which ridge regression is solved for any alpha: of squares of features, and with the targets."""
+
+    gram: Array
+    moment: Array
+    squares: float
+    t_mean: float
+
+    def solve(self, alpha: float) -> tuple[Array, float]:
+        """The shortest minimiser, and its objective."""
+        v = _solve(self.gram, self.moment, alpha)
+        objective = self.squares - 2.0 * float(v @ self.moment) + float(v @ self.gram @ v) + alpha * float(v @ v)
+        return v, objective
+
+
+Share = Callable[[Callable[[], NormalEquations]], NormalEquations]
+
+
+def solve_ridge(
+    each: Each, spread: Spread, scale: str | None, alpha: float, share: Share = lambda make: make()
+) -> tuple[Array, float, float]:
     """(v, b, objective) that minimise Σ ω_i (t_i − w·x_i − b)² + alpha ‖v‖², v = w·scales; the shortest such v.
 
     The data are in blocks, dense or CSR: ``each(task, *arguments)`` lists ``task(X, t, omega, *arguments)`` of all.
     One pass over the data, or many if there are too many features for a normal matrix. Features are centred before
     the products are formed, and scaled to unit length while solving, so that large offsets and scales cost no accuracy.
+    ``share`` may replace the normal equations, which do not depend on alpha, by those of an earlier call.
     """
     x_mean, scales = spread.mean, spread.scales(scale)
-    t_mean = sum(each(_sum_of_targets)) / spread.total
     if len(x_mean) > MOST_FEATURES_FOR_NORMAL_MATRIX:
+        t_mean = sum(each(_sum_of_targets)) / spread.total
         v, objective = _solve_by_conjugate_gradients(each, alpha, x_mean, scales, t_mean, spread.total)
     else:
-        parts = each(_second_moments, x_mean, scales, t_mean)
-        gram, moment = sum(part[0] for part in parts), sum(part[1] for part in parts)
-        v = _solve(gram, moment, alpha)
-        squares = float(sum(part[2] for part in parts))
-        objective = squares - 2.0 * float(v @ moment) + float(v @ gram @ v) + alpha * float(v @ v)
+        equations = share(lambda: _normal_equations(each, spread, scales))
+        t_mean = equations.t_mean
+        v, objective = equations.solve(alpha)
     return v, t_mean - float(x_mean @ (v / scales)), max(objective, 0.0)
+
+
+def _normal_equations(each: Each, spread: Spread, scales: Array) -> NormalEquations:
+    t_mean = sum(each(_sum_of_targets)) / spread.total
+    parts = each(_second_moments, spread.mean, scales, t_mean)
+    gram, moment, squares = (sum(part[i] for part in parts) for i in range(3))
+    return NormalEquations(gram, moment, float(squares), t_mean)
 
 
 def ridge_bytes(n_features: float) -> float:

@@ -23,6 +23,7 @@ from gainful.errors import DataError, GainfulError, ParameterError, UnknownNameE
 from gainful.errors.other_names import LIGHTGBM
 from gainful.training.monitor import Monitor
 from gainful.trees.booster_text import check_booster_text
+from gainful.trees.data_sets import as_lightgbm, binning_of, can_split, training_and_validation
 from gainful.trees.query_sampling import (
     QuerySample,
     n_sampled_models,
@@ -30,7 +31,7 @@ from gainful.trees.query_sampling import (
     replace_bagging,
     skip_feature_samples,
 )
-from gainful.trees.row_chunks import ChunkedMatrix, chunks_of, distinct
+from gainful.trees.row_chunks import ChunkedMatrix
 
 # Called before each tree with the scores of the training rows and the number of the tree to grow (from 1, including
 # trees of an earlier training); returns gradient and curvature of each row.
@@ -40,7 +41,6 @@ LINEAR_LEAVES = ("linear_tree", "linear_trees")  # LightGBM's names
 NO_CONTRIBUTIONS = (
     "trees with linear models in their leaves (linear_tree) have no contributions; train without linear_tree"
 )
-MOST_BINS = 65_536  # two bytes per value
 FEW_ROWS = 1000  # per thread when scoring: fewer are not worth a thread
 VALUES_PER_THREAD = 20_000  # stored values of X per thread when growing trees
 
@@ -141,12 +141,17 @@ def grow_trees(
     growth = Growth(data, params, monitor, objective, start)
     params = growth.params
     another_may_split = draws_at_random(params) or growth.sample is not None or getattr(objective, "changes", False)
-    if exact_bins:
-        params = params | bins_of_values(data.X)
+    valid = monitor.valid
+    binning = binning_of(data, params, categorical, exact_bins)
+    params = binning.params
     try:
-        train, valid = _training_and_validation(data, labels, params, monitor, categorical, exact_bins, growth)
-        booster = _new_booster(params, train, valid, growth)
-        if growth.start is None and objective is not None and not _can_split(train):
+        train, held_out = training_and_validation(
+            binning,
+            (data, growth.columns(data, labels, growth.first_weights())),
+            None if valid is None else (valid, growth.columns(valid, np.zeros(valid.n_rows), valid.row_weights)),
+        )
+        booster = _new_booster(params, train, held_out, growth)
+        if growth.start is None and objective is not None and not can_split(train):
             # LightGBM accepts no gradients for trees without a split: no trees, and all scores are 0
             warn_if_leaves_are_too_large(data, params)
             return booster
@@ -265,6 +270,14 @@ class Growth:
             return self.row_weights
         return never_all_one(np.ones(int(self.sample.counts.sum())) if self.row_weights is None else self.row_weights)
 
+    def columns(self, data: RankingData, labels: Array, weights: Array | None) -> dict[str, Any]:
+        """What LightGBM gets besides the features."""
+        # the scores of the trees to continue, one model after the other; summed tree by tree, as when they grew
+        scores = None if self.start is None else predict_rows(self.start, data.X, -1, raw_score=True).ravel(order="F")
+        if data.init_scores is not None:
+            scores = data.init_scores if scores is None else scores + data.init_scores
+        return {"label": labels, "group": data.counts, "weight": weights, "init_score": scores}
+
     # -- checkpoints ---------------------------------------------------------------------------------------------------
 
     def save_if_due(self, booster: Any) -> None:
@@ -297,33 +310,6 @@ def check_saved_trees(found: Mapping[str, Any], monitor: Monitor, n_features: in
         raise ValueError("its trees do not fit its history")
     if not len(monitor.history) <= int(found["tree"]) <= (monitor.total or 0) or not 0 <= int(found["seed"]) < 2**31:
         raise ValueError("its numbers are out of range")
-
-
-def _training_and_validation(
-    data: RankingData,
-    labels: Array,
-    params: dict[str, Any],
-    monitor: Monitor,
-    categorical: Sequence[int],
-    exact_bins: bool,
-    growth: Growth,
-) -> tuple[Any, Any]:
-    """LightGBM's data sets for training and validation; the second is None without validation data."""
-    # categories are binned by how often they occur
-    in_blocks = exact_bins and data.X.dtype in CODES and not categorical
-    bins = None
-    if in_blocks:
-        from gainful.trees.codes import NOT_BY_FREQUENCY, bins_of_codes
-
-        params |= NOT_BY_FREQUENCY
-        bins = bins_of_codes(data.X, params)
-    train = make_dataset(data, labels, params, categorical, bins, in_blocks, growth, growth.first_weights())
-    if monitor.valid is None:
-        return train, None
-    valid = monitor.valid
-    return train, make_dataset(
-        valid, np.zeros(valid.n_rows), params, categorical, train, in_blocks, growth, valid.row_weights
-    )
 
 
 def draws_at_random(params: Mapping[str, Any]) -> bool:
@@ -360,37 +346,6 @@ def _new_booster(params: dict[str, Any], train: Any, valid: Any, growth: Growth)
         n_sampled = n_sampled_models(params, train, booster.num_model_per_iteration())
         skip_feature_samples(booster, (growth.tree - growth.first) * n_sampled)
     return booster
-
-
-def _can_split(train: Any) -> bool:
-    """Whether a feature has two bins left; LightGBM drops those that no split could use."""
-    return any(train.feature_num_bin(j) > 1 for j in range(train.num_feature()))
-
-
-def bins_of_values(X: Any) -> dict[str, Any]:
-    """LightGBM's parameters for one bin per distinct value."""
-    from scipy import sparse
-
-    n, d = X.shape
-    columns = X.tocsc() if sparse.issparse(X) else X
-    most = 1
-    for j in range(d):
-        if sparse.issparse(columns):
-            most = max(most, 1 + len(np.unique(columns.data[columns.indptr[j] : columns.indptr[j + 1]])))
-        else:
-            most = max(most, len(distinct(columns, j)))
-    return bins_for(most, n)
-
-
-def bins_for(most: int, n: int) -> dict[str, Any]:
-    """LightGBM's parameters for one bin per distinct value, where a feature has ``most`` and there are ``n`` rows."""
-    if most > MOST_BINS:
-        raise DataError(
-            f'bins="exact" wants a bin for each distinct value, but a feature has {most:,} and {MOST_BINS:,} is '
-            "the most; put gainful.AdaptiveBinner in front, or give bins a number"
-        )
-    # one more than there are values: LightGBM keeps a bin for missing ones
-    return {"max_bin": max(most + 1, 2), "min_data_in_bin": 1, "bin_construct_sample_cnt": max(n, 1)}
 
 
 def first_iterations(booster: Any, iterations: int) -> Any:
@@ -435,50 +390,6 @@ def contributions_of_rows(booster: Any, X: Any, iterations: int, n_jobs: int | N
 def is_average(text: str) -> bool:
     """Whether a LightGBM model is the mean of its trees, a random forest, instead of their sum."""
     return "\naverage_output\n" in text.partition("\nTree=")[0]
-
-
-def as_lightgbm(X: Any) -> Any:
-    """X in a form LightGBM accepts: SciPy's sparse matrices, not its sparse arrays. Nothing is copied."""
-    if isinstance(X, np.ndarray):
-        return X
-    from scipy import sparse
-
-    return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
-
-
-def make_dataset(
-    data: RankingData,
-    labels: Array,
-    params: dict[str, Any],
-    categorical: Sequence[int],
-    reference: Any,
-    in_blocks: bool,
-    growth: Growth,
-    weight: Array | None,
-) -> Any:
-    """LightGBM's binned form of the data. It reads arrays in place: those mapped from files stay there."""
-    from gainful.trees.lightgbm_library import lgb
-
-    parts = [as_lightgbm(part) for part in chunks_of(data.X)]
-    if in_blocks and data.X.dtype in CODES:
-        from gainful.trees.codes import Blocks
-
-        parts = [Blocks(part) for part in parts]
-    # the scores of the trees to continue, one model after the other; summed tree by tree, as when they grew
-    scores = None if growth.start is None else predict_rows(growth.start, data.X, -1, raw_score=True).ravel(order="F")
-    if data.init_scores is not None:
-        scores = data.init_scores if scores is None else scores + data.init_scores
-    return lgb.Dataset(
-        parts if len(parts) > 1 else parts[0],
-        label=labels,
-        group=data.counts,
-        weight=weight,
-        init_score=scores,
-        feature_name="auto",
-        categorical_feature=list(categorical) if categorical else "auto",
-        reference=reference,
-        params=params,
-    )
 
 
 def _validation_metric(booster: Any, monitor: Monitor, to_scores: Callable[[Array], Array] | None) -> float:

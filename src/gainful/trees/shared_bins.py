@@ -21,12 +21,10 @@ from gainful.data.frames import without_codes
 from gainful.data.rows import Array
 from gainful.errors import DataError
 from gainful.trees.codes import NOT_BY_FREQUENCY
-from gainful.trees.grow import as_lightgbm, bins_for
+from gainful.trees.data_sets import as_lightgbm, bins_for, sample_size
 from gainful.trees.lightgbm_library import lgb
 
-SAMPLE = 200_000  # rows that LightGBM samples by default
 MOST_VALUES = 1 << 27  # collected here for exact bins of categories: 1 GiB in float64
-SAMPLE_NAMES = ("bin_construct_sample_cnt", "subsample_for_bin")
 
 
 @dataclass(frozen=True)
@@ -59,12 +57,8 @@ def find_bins(data: Dataset, params: Mapping[str, Any], categorical: Sequence[in
             f"{data.n_features:,} features are more than {MOST_VALUES:,} values; give bins a number"
         )
     # categories are binned by frequency, so one bin each needs all rows
-    rows = _draw_rows(data, data.n_rows if exact else _sample_size(params), params)
+    rows = _draw_rows(data, data.n_rows if exact else sample_size(params), params)
     return _bins_of_rows(source.map(_sample_rows, source.data, rows), params, categorical, data.n_rows, exact)
-
-
-def _sample_size(params: Mapping[str, Any]) -> int:
-    return next((int(params[name]) for name in SAMPLE_NAMES if name in params), SAMPLE)
 
 
 def _draw_rows(data: Dataset, n: int, params: Mapping[str, Any]) -> PerBlock:

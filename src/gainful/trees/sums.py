@@ -13,7 +13,8 @@ from gainful.data.dataset import RankingData
 from gainful.data.frames import without_codes
 from gainful.data.rows import Array, chunks
 from gainful.metrics import Metric
-from gainful.trees.grow import as_lightgbm, predict_rows
+from gainful.trees.data_sets import as_lightgbm
+from gainful.trees.grow import predict_rows
 
 ROWS = 1 << 15  # whose scores after every tree are in memory at once, with one model per tree
 

@@ -21,6 +21,8 @@ import numpy as np
 from gainful.compute.estimators import clone
 from gainful.compute.memory import MOST, PeakGrowth, allowed_memory, workers_that_fit
 from gainful.data.checks import skip_checks
+from gainful.data.dataset import RankingData
+from gainful.data.size import stored_values
 from gainful.data.splits import Split
 from gainful.display.progress import Bar
 from gainful.errors import GainfulError
@@ -28,6 +30,7 @@ from gainful.metrics import Metric, metric
 from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
 from gainful.training.monitor import Progress
+from gainful.training.shared_setup import SharedSetup, share
 from gainful.tuning.pruning import Curve, extend, is_hopeless
 from gainful.tuning.search import Search
 from gainful.tuning.store import Store
@@ -105,6 +108,7 @@ class Trials:
         self._started = time.perf_counter() - spent
         self.rows = {i: row for i, row in self.rows.items() if row["state"] in FINISHED}
         self._waits = search.kind == "optuna" or self._prunes
+        self._setup = SharedSetup()
 
     # -- results -------------------------------------------------------------------------------------------------------
 
@@ -143,6 +147,8 @@ class Trials:
                     self._run_in_threads(numbers, workers)
             except KeyboardInterrupt:
                 self._end()
+            finally:
+                self._setup.clear()
 
     def _run_first_alone(self, numbers: Iterator[int], workers: int) -> int:
         """Run one trial alone to measure its memory; return how many fit at once."""
@@ -255,11 +261,10 @@ class Trials:
 
     def _fit_and_measure(self, params: Mapping[str, Any], watch: _Watch, fits: _Fits) -> None:
         for part in self.parts:
-            valid = part.valid
-            assert valid is not None
             model = clone(self.model).set_params(**params)
-            with skip_checks():
-                model.fit(part.train, eval_set=valid, progress=watch)
+            with skip_checks(), self._setup.use():
+                train, valid = _data_of(part)
+                model.fit(train, eval_set=valid, progress=watch)
             if model.interrupted_ or self._stop.is_set():
                 watch.verdict = watch.verdict or "stopped"
                 if watch.verdict == "stopped":
@@ -336,6 +341,19 @@ class _Watch:
         elif self._trials._prunes and is_hopeless(self.curve, event.iteration, event.total, self._others):
             self.verdict = "pruned"
         return self.verdict is not None
+
+
+def _data_of(part: Split) -> tuple[RankingData, RankingData]:
+    """Training and validation data; copies and files, which a part makes or reads each time, are kept."""
+
+    def load() -> tuple[RankingData, RankingData]:
+        valid = part.valid
+        assert valid is not None
+        return part.train, valid
+
+    if isinstance(part._train, RankingData):
+        return load()
+    return share(part, "data", load, lambda made: sum(stored_values(data) * data.X.dtype.itemsize for data in made))
 
 
 def failure_reason(error: BaseException) -> str:

@@ -30,7 +30,8 @@ from gainful.data.sharded import ShardedData
 from gainful.errors import GainfulError
 from gainful.metrics import metric
 from gainful.training.monitor import Monitor
-from gainful.trees.grow import Growth, Objective, make_dataset
+from gainful.trees.data_sets import Binning
+from gainful.trees.grow import Growth, Objective
 from gainful.trees.lightgbm_library import lgb
 from gainful.trees.lightgbm_private import connect, disconnect, set_start
 from gainful.trees.objective_factory import Labels
@@ -270,10 +271,8 @@ def _growth(
 
 
 def _bin_data(spec: RoundSpec, data: RankingData, growth: Growth, bins: Any) -> Any:
-    in_blocks = data.X.dtype in CODES
-    weight = growth.first_weights()
-    labels = spec.labels(data)
-    return make_dataset(data, labels, growth.params, spec.categorical, bins, in_blocks, growth, weight).construct()
+    binning = Binning(growth.params, spec.categorical, in_blocks=data.X.dtype in CODES)
+    return binning.data_set(data, bins, **growth.columns(data, spec.labels(data), growth.first_weights())).construct()
 
 
 def _booster(
