@@ -1,9 +1,11 @@
 """What each ingredient of ``auto`` gives: bagging, number of members, kinds of members, weights; and distillation.
 
-    python benchmarks/auto/ablation.py --shared DIR --data mq2007 --trials 40
+    python benchmarks/auto/ablation.py --shared DIR --data mq2007 --seconds 600
 
-One ``auto`` is trained per fold; the rows of the table recombine its members, so that they differ in nothing else.
-Results are kept in benchmarks/results/auto-ablation, one file per fold, so that a stopped run resumes.
+One ``auto`` is trained per fold, within seconds of processor time on one thread; the rows of the table recombine its
+members, so that they differ in nothing else. It is a cell of ``run.py`` too, and is kept as one; the tuned booster
+beside the distilled models is the cell of ``run.py`` with the same seconds. Results are kept in
+benchmarks/results/auto-ablation, one file per fold, so that a stopped run resumes.
 """
 
 from __future__ import annotations
@@ -26,23 +28,29 @@ if __name__ == "__main__":
 
 import gainful  # noqa: E402
 from auto.peers import PEERS  # noqa: E402
-from auto.run import NDCG, REAL, Budget, Parts, folds_of, run_peer  # noqa: E402
+from auto.run import (  # noqa: E402
+    NDCG,
+    REAL,
+    Budget,
+    Parts,
+    Results,
+    auto_cell,
+    cell_file,
+    cell_values,
+    figures_of,
+    folds_of,
+    tables,
+    train_auto,
+    write_page,
+)
 from gainful.blending.members import Member  # noqa: E402
 from gainful.blending.weights import best_member, choose_weights  # noqa: E402
 from gainful.data.rows import Array  # noqa: E402
 from gainful.rankers.registry import RANKERS  # noqa: E402
 
 WHOLE = "auto: bagged, all members, within"
-TUNED, TUNING_SECONDS = PEERS[0], 120.0
+TUNED = PEERS[0].name
 STUDENTS = ("lambdamart:n_trees=300", "tree-regression:n_trees=300", "regression")
-
-
-class OpenAuto(gainful.Auto):
-    """``auto`` that keeps all its members, in the order of trial."""
-
-    def _finish(self, folds: Any, members: list[Member], monitor: Any, clock: Any) -> Array:
-        self.tried = [member for member in members if not member.dropped]
-        return super()._finish(folds, members, monitor, clock)
 
 
 def variants(members: Sequence[Member]) -> Iterator[tuple[str, list[Member], Array]]:
@@ -70,64 +78,73 @@ def _one_fold(member: Member) -> Member:
     return replace(member, models=member.models[:1], spreads=member.spreads[:1])
 
 
-def run_fold(parts: Parts, trials: int, threads: int, seed: int) -> dict[str, Any]:
+def run_fold(parts: Parts, budget: Budget, seed: int, cell: Path) -> dict[str, Any]:
     train, valid, test = parts
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = OpenAuto(trials=trials, n_jobs=threads, random_state=seed)
-        model.fit(train, eval_set=valid)
-        scores = {id(m): np.asarray(m.predict(test)) for one in model.tried for m in one.models}
-        found = {}
-        for name, members, weights in variants(model.tried):
-            total = np.zeros(test.n_rows)
-            for member, weight in zip(members, weights, strict=True):
-                for m, factor in zip(member.models, member.factors(float(weight)), strict=True):
-                    total += factor * scores[id(m)]
-            found[name] = NDCG.per_query(total, test).tolist()
-        together = gainful.RankingData.concatenate([train, valid])
-        for student in STUDENTS:
-            for share in (0.0, 0.5):
+    model = train_auto(parts, budget, seed)
+    cell.write_text(json.dumps(auto_cell(model, test)))
+    scores = {id(m): np.asarray(m.predict(test)) for one in model.tried for m in one.models}
+    found = {}
+    for name, members, weights in variants(model.tried):
+        total = np.zeros(test.n_rows)
+        for member, weight in zip(members, weights, strict=True):
+            for m, factor in zip(member.models, member.factors(float(weight)), strict=True):
+                total += factor * scores[id(m)]
+        found[name] = NDCG.per_query(total, test).tolist()
+    together = gainful.RankingData.concatenate([train, valid])
+    for student in STUDENTS:
+        for share in (0.0, 0.5):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
                 small = gainful.distill(model, together, student, grades=share).model
-                name = f"distilled into {student}" + (f", {share:.0%} true grades" if share else "")
-                found[name] = NDCG.per_query(small.predict(test), test).tolist()
-        tuned = run_peer(TUNED, parts, Budget(TUNING_SECONDS, threads, "cpu"), seed)
-        found[f"{TUNED.name}, tuned for {TUNING_SECONDS:g} s"] = tuned["values"]
+            name = f"distilled into {student}" + (f", {share:.0%} true grades" if share else "")
+            found[name] = NDCG.per_query(small.predict(test), test).tolist()
     return {"values": found, "members": [one.spec for one in model.tried]}
-
-
-def table(results: Sequence[dict[str, Any]]) -> str:
-    """Mean NDCG@10 of each variant over all folds, and its paired difference to the whole."""
-    values = {name: np.concatenate([one["values"][name] for one in results]) for name in results[0]["values"]
-              if all(name in one["values"] for one in results)}  # fmt: skip
-    whole = values[WHOLE]
-    lines = [f"{len(whole):,} test queries, {len(results)} folds", "", "| | NDCG@10 | less the whole | ± s.e. |",
-             "| --- | ---: | ---: | ---: |"]  # fmt: skip
-    for name, own in values.items():
-        d = own - whole
-        gap = " | " if name == WHOLE else f"{d.mean():+.4f} | {d.std(ddof=1) / np.sqrt(len(d)):.4f}"
-        lines.append(f"| {name} | {own.mean():.4f} | {gap} |")
-    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shared", type=Path, help="folder of the real collections")
     parser.add_argument("--data", default="mq2007", help=f"one of {', '.join(REAL)}, artificial, mslr")
-    parser.add_argument("--trials", type=int, default=40)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kept", type=Path, default=HOME / "results" / "auto-ablation")
+    parser.add_argument("--kept", type=Path, default=HOME / "results")
+    parser.add_argument("--page", type=Path, help="put the table into this file, and its figures beside it")
     given = parser.parse_args()
-    given.kept.mkdir(parents=True, exist_ok=True)
-    results = []
+    budget = Budget(given.seconds, 1, "cpu")
+    cells, own = given.kept / "auto" / "cpu" / f"{given.seconds:g}s", given.kept / "auto-ablation"
+    for folder in (cells, own):
+        folder.mkdir(parents=True, exist_ok=True)
+    title = f"{given.data} {given.seconds:g}"
+    systems: dict[str, dict[str, list[float]]] = {}
     for i, parts in enumerate(folds_of(given.data, given.shared)):
-        file = given.kept / f"{given.data}-{given.trials}-{i}.json"
+        file = own / f"{given.data}-{given.seconds:g}s-{i}.json"
         if not file.exists():
             began = time.perf_counter()
-            file.write_text(json.dumps(run_fold(parts, given.trials, given.threads, given.seed)))
-            print(f"fold {i + 1}: {time.perf_counter() - began:.0f} s", flush=True)
-        results.append(json.loads(file.read_text()))
-    print(table(results))
+            found = run_fold(parts, budget, given.seed, cell_file(cells, given.data, i, "auto"))
+            file.write_text(json.dumps(found))
+            print(f"fold {i + 1}: {len(found['members'])} members, {time.perf_counter() - began:.0f} s", flush=True)
+        values = {name: np.array(one) for name, one in json.loads(file.read_text())["values"].items()}
+        tuned = cell_values(cells, given.data, i, TUNED)
+        if tuned is not None:
+            values[f"{TUNED}, tuned"] = tuned
+        for name, one in values.items():
+            if name != WHOLE:
+                systems.setdefault(name, {})[str(i + 1)] = figures_of(values[WHOLE], one)
+    results: Results = {title: systems}
+    if given.page is not None:
+        results = write_page(given.page, HEAD, results)
+    print("\n".join(tables(results)))
+
+
+HEAD = """# What each part of `auto` gives
+
+`python benchmarks/auto/ablation.py --shared DIR --data mq2007 --seconds 600 --page docs/results/auto-ablation.md`
+
+One `auto` per fold (*auto*: every ranker bagged over five query folds, all that it tried, weights `within`), trained in
+ten minutes of processor time on one thread. The rows recombine its models, so that they differ in nothing else; the
+distilled models learned from its scores on the training and validation queries. *auto − it* is paired by query, over
+the folds of the row; differences above two standard errors are **bold**; rows that do no harm come first.
+"""
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from gainful.data.rows import Array
 TREES, PATIENCE = 600, 50
 Settings = dict[str, Any]
 Trained = tuple[Callable[[Any], Array], int]  # scores of rows, and the iterations used
+Over = Callable[[], bool]
 
 SPACE = {
     "learning_rate": Range(0.02, 0.2, log=True),
@@ -31,12 +32,12 @@ class Peer:
     """A ranking objective of another library."""
 
     name: str
-    train: Callable[[str, Settings, RankingData, RankingData | None, int, int], Trained]
+    train: Callable[[str, Settings, RankingData, RankingData | None, int, int, Over], Trained]  # over: ends it
     objective: str
 
 
 def lightgbm(
-    objective: str, s: Settings, train: RankingData, valid: RankingData | None, trees: int, threads: int
+    objective: str, s: Settings, train: RankingData, valid: RankingData | None, trees: int, threads: int, over: Over
 ) -> Trained:
     import lightgbm as lgb
 
@@ -47,15 +48,20 @@ def lightgbm(
         "num_threads": threads, "verbosity": -1, "seed": s["seed"],
     }  # fmt: skip
     rows = lgb.Dataset(train.X, train.y, group=train.counts, free_raw_data=False)
-    stop = [] if valid is None else [lgb.early_stopping(PATIENCE, verbose=False)]
+
+    def watch(env: Any) -> None:
+        if over():
+            raise lgb.callback.EarlyStopException(env.iteration, env.evaluation_result_list or [])
+
+    stop = [watch] if valid is None else [lgb.early_stopping(PATIENCE, verbose=False), watch]
     sets = [] if valid is None else [rows.create_valid(valid.X, valid.y, group=valid.counts)]
     booster = lgb.train(params, rows, trees, valid_sets=sets, callbacks=stop)
-    n = booster.best_iteration or trees
+    n = booster.best_iteration or booster.current_iteration()
     return lambda X: np.asarray(booster.predict(X, num_iteration=n)), n
 
 
 def xgboost(
-    objective: str, s: Settings, train: RankingData, valid: RankingData | None, trees: int, threads: int
+    objective: str, s: Settings, train: RankingData, valid: RankingData | None, trees: int, threads: int, over: Over
 ) -> Trained:
     import xgboost as xgb
 
@@ -68,14 +74,19 @@ def xgboost(
         "colsample_bytree": s["columns"], "subsample": s["rows"], "lambda": s["l2"], "nthread": threads,
         "seed": s["seed"], "ndcg_exp_gain": True,
     }  # fmt: skip
+
+    class Watch(xgb.callback.TrainingCallback):
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+            return over()
+
     extra = {} if valid is None else {"evals": [(matrix(valid), "valid")], "early_stopping_rounds": PATIENCE}
-    booster = xgb.train(params, matrix(train), trees, verbose_eval=False, **extra)
+    booster = xgb.train(params, matrix(train), trees, verbose_eval=False, callbacks=[Watch()], **extra)
     n = trees if valid is None else booster.best_iteration + 1
     return lambda X: np.asarray(booster.predict(xgb.DMatrix(X), iteration_range=(0, n))), n
 
 
 def catboost(
-    objective: str, s: Settings, train: RankingData, valid: RankingData | None, trees: int, threads: int
+    objective: str, s: Settings, train: RankingData, valid: RankingData | None, trees: int, threads: int, over: Over
 ) -> Trained:
     from catboost import CatBoost, Pool
 
@@ -90,11 +101,17 @@ def catboost(
         "bootstrap_type": "Bernoulli", "subsample": s["rows"], "random_seed": s["seed"], "thread_count": threads,
         "iterations": trees, "verbose": False, "allow_writing_files": False,
     }  # fmt: skip
+
+    class Watch:
+        def after_iteration(self, info: Any) -> bool:
+            return not over()
+
     model = CatBoost(params)
     if valid is None:
         model.fit(pool(train))
         return lambda X: np.asarray(model.predict(np.ascontiguousarray(X))), trees
-    model.fit(pool(train), eval_set=pool(valid), early_stopping_rounds=PATIENCE, use_best_model=True)
+    stop = {"early_stopping_rounds": PATIENCE, "use_best_model": True, "callbacks": [Watch()]}
+    model.fit(pool(train), eval_set=pool(valid), **stop)
     return lambda X: np.asarray(model.predict(np.ascontiguousarray(X))), int(model.tree_count_)
 
 

@@ -5,7 +5,8 @@
 ``DIR`` holds ``ohsumed/Fold1 …``, ``mq2007/rows.txt.gz`` and ``clueweb09/S1.txt.gz …``; sets that are absent are left
 out. Every peer draws settings at random (the first ones are good guesses), stops early on the validation queries, takes
 the settings with the best NDCG@10 there, and is refitted with them on training and validation queries together; the
-refit is not counted. ``auto`` gets the same queries and seconds. With ``--clock cpu`` the seconds are processor time
+refit is not counted. The end of the time ends the last training, of a peer as of ``auto``, which gets the same queries
+and seconds. With ``--clock cpu`` the seconds are processor time
 divided by the number of threads. With ``--threads 1`` other work on the machine then takes nothing from anyone; with
 more, threads that wait for one another spend their time spinning. Results are kept in
 benchmarks/results/auto, one file per cell, so that a stopped run resumes, and the tables are printed at the end.
@@ -32,6 +33,8 @@ if __name__ == "__main__":
 import gainful  # noqa: E402
 from auto.peers import FIRST, PEERS, SPACE, TREES, Peer  # noqa: E402
 from gainful.blending.folds import Clock  # noqa: E402
+from gainful.blending.members import Member  # noqa: E402
+from gainful.data.rows import Array  # noqa: E402
 from gainful.formats.layout import read_splits  # noqa: E402
 from peers.datasets import data_set  # noqa: E402
 
@@ -76,10 +79,14 @@ class Budget:
 
 
 class TimedAuto(gainful.Auto):
-    """``auto`` by the clock of a budget."""
+    """``auto`` by the clock of a budget; it keeps all its members, in the order of trial."""
 
     def _clock(self, monitor: Any) -> Clock:
         return Clock(self.budget.now() + self.budget.seconds, now=self.budget.now)
+
+    def _finish(self, folds: Any, members: list[Member], monitor: Any, clock: Any) -> Array:
+        self.tried = [member for member in members if not member.dropped]
+        return super()._finish(folds, members, monitor, clock)
 
 
 def run_peer(peer: Peer, parts: Parts, budget: Budget, seed: int) -> dict[str, Any]:
@@ -90,24 +97,32 @@ def run_peer(peer: Peer, parts: Parts, budget: Budget, seed: int) -> dict[str, A
     while best is None or budget.now() < until:
         drawn = {name: dimension.at(float(generator.random())) for name, dimension in SPACE.items()}
         settings = {**(FIRST if trials == 0 else drawn), "seed": seed}
-        predict, n = peer.train(peer.objective, settings, train, valid, TREES, threads)
+        predict, n = peer.train(peer.objective, settings, train, valid, TREES, threads, lambda: budget.now() >= until)
         value = NDCG(predict(valid.X), valid)
         trials += 1
         if best is None or value > best[0]:
             best = value, settings, n
     together = gainful.RankingData.concatenate([train, valid])
-    predict, _ = peer.train(peer.objective, best[1], together, None, max(1, best[2]), threads)
+    predict, _ = peer.train(peer.objective, best[1], together, None, max(1, best[2]), threads, lambda: False)
     return {"values": NDCG.per_query(predict(test.X), test).tolist(), "trials": trials, "valid": best[0]}
 
 
 def run_auto(parts: Parts, budget: Budget, seed: int) -> dict[str, Any]:
-    train, valid, test = parts
+    return auto_cell(train_auto(parts, budget, seed), parts[2])
+
+
+def train_auto(parts: Parts, budget: Budget, seed: int) -> TimedAuto:
+    train, valid, _ = parts
+    model = TimedAuto(seconds=budget.seconds, n_jobs=budget.threads, random_state=seed)
+    model.budget = budget
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = TimedAuto(seconds=budget.seconds, n_jobs=budget.threads, random_state=seed)
-        model.budget = budget
         model.fit(train, eval_set=valid)
-        values = NDCG.per_query(model.predict(test), test)
+    return model
+
+
+def auto_cell(model: TimedAuto, test: gainful.RankingData) -> dict[str, Any]:
+    values = NDCG.per_query(model.predict(test), test)
     board = model.leaderboard_
     members = [(row.name, row.mean, row.weight, row.seconds, row.note) for row in board.members]
     return {"values": values.tolist(), "trials": len(members), "models": board.blend.models,
@@ -139,12 +154,18 @@ def main() -> None:
                       f"{found['seconds']:.0f} s", flush=True)  # fmt: skip
     found = results_of(given.kept / given.clock)
     if given.page is not None:
-        figures = given.page.with_suffix(".json")
-        if figures.exists():
-            found = merge(json.loads(figures.read_text()), found)
-        figures.write_text(json.dumps(found, indent=1) + "\n")
-        given.page.write_text("\n".join([HEAD, *tables(found)]))
+        found = write_page(given.page, HEAD, found)
     print("\n".join(tables(found)))
+
+
+def write_page(page: Path, head: str, found: Results) -> Results:
+    """The tables of these figures and of those that the page had; the figures are kept beside it."""
+    figures = page.with_suffix(".json")
+    if figures.exists():
+        found = merge(json.loads(figures.read_text()), found)
+    figures.write_text(json.dumps(found, indent=1) + "\n")
+    page.write_text("\n".join([head, *tables(found)]))
+    return found
 
 
 HEAD = """# `auto` beside tuned boosters
@@ -154,7 +175,8 @@ HEAD = """# `auto` beside tuned boosters
 Every system gets the same queries and the same seconds of processor time on one thread, compilation included: two
 minutes are what two cores do in one, and no thread waits for another. Each peer spends them on a
 random search that stops early on the validation queries, and is then refitted with its best settings on training and
-validation queries together; the refit is not counted. NDCG@10 over the test queries; *auto* is on the same folds as
+validation queries together; the refit is not counted. The end of the time ends the last training, of a peer as of
+`auto`. NDCG@10 over the test queries; *auto* is on the same folds as
 the system of the row, and *auto − it* is paired by query. Differences above two standard errors are **bold**; those in
 which `auto` does worst come first.
 """
@@ -176,11 +198,14 @@ def results_of(kept: Path) -> Results:
                     theirs = cell_values(folder, name, fold, system)
                     if ours is None or theirs is None:
                         continue
-                    d = ours - theirs
                     systems = found.setdefault(f"{name} {folder.name[:-1]}", {})
-                    figures = [len(d), theirs.mean(), d.mean(), d.var(ddof=1)]
-                    systems.setdefault(system, {})[str(fold + 1)] = [round(float(one), 8) for one in figures]
+                    systems.setdefault(system, {})[str(fold + 1)] = figures_of(ours, theirs)
     return found
+
+
+def figures_of(ours: Array, theirs: Array) -> list[float]:
+    d = ours - theirs
+    return [round(float(one), 8) for one in (len(d), theirs.mean(), d.mean(), d.var(ddof=1))]
 
 
 def cell_values(kept: Path, name: str, fold: int, system: str) -> np.ndarray | None:
@@ -221,7 +246,7 @@ def table(title: str, systems: dict[str, dict[str, list[float]]]) -> str:
         squares = ((n - 1) * variances + n * gaps**2).sum() - total * gap**2
         error = float(np.sqrt(squares / (total - 1) / total))
         count = sum(len(folds_in(key)) for key in folds)
-        rows.append((gap / error, system, mean, gap, error, count, int(total)))
+        rows.append((gap / max(error, 1e-12), system, mean, gap, error, count, int(total)))
     lines = [f"## {name}: {max(row[-1] for row in rows):,} test queries, {seconds} s per fold", ""]
     lines += ["| | NDCG@10 | auto | auto − it | ± s.e. | folds |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
     for ratio, system, mean, gap, error, count, _ in sorted(rows):

@@ -14,6 +14,7 @@ import gainful
 from few_trees import few_trees
 from gainful import Auto, DataError, InterruptedFitWarning, ParameterError
 from gainful.blending import auto as auto_module
+from gainful.blending import blend as blend_module
 from gainful.blending.folds import Clock
 from gainful.blending.growth import Growth, Pace
 from gainful.blending.portfolio import (
@@ -84,12 +85,12 @@ def test_settings_are_drawn_around_the_best():
 
 def test_trees_fit_into_the_time():
     pace = Pace(start=1.0, tree=0.1)
-    plenty, some, little = (Growth.within(seconds, pace) for seconds in (10_000.0, 300.0, 60.0))
+    plenty, some, little = (Growth.within(seconds, pace) for seconds in (10_000.0, 400.0, 60.0))
     assert plenty == Growth()
-    assert (some.n_trees, some.rate, some.roomy) == (490, 1.0, False)
-    assert little.n_trees == 90
-    assert 6 * pace.seconds(little.n_trees) == pytest.approx(60.0)
-    assert little.first(0.06)["learning_rate"] == pytest.approx(0.2)  # 300 / 90 times as much
+    assert (some.n_trees, some.rate, some.roomy, some.bagged) == (600, 1.0, False, True)
+    assert (little.n_trees, little.bagged) == (140, False)
+    assert 4 * pace.seconds(little.n_trees) == pytest.approx(60.0)
+    assert little.first(0.07)["learning_rate"] == pytest.approx(0.3)  # 600 / 140 times as much
     assert Growth.within(0.1, pace).first(0.06) == {"learning_rate": 0.3, "n_trees": 30, "early_stopping": 30}
     assert "mcrank" not in [family.name for family in families(FACTS, None, little)]
     assert "mcrank" in [family.name for family in families(FACTS, ["mcrank"], little)]
@@ -138,6 +139,7 @@ def test_text_columns_are_left_to_those_that_take_them():
 def test_larger_steps_where_early_stopping_played_no_part(parts):
     capped = gainful.Blend(["regression", "tree-regression:n_trees=5"], folds=2, n_jobs=1).fit(parts[0])
     assert Growth().after(capped.members_).longer == 2.0
+    assert Growth(bagged=False).after(capped.members_).longer == 1.0
     few = "tree-regression:n_trees=300:early_stopping=5"
     stopped = gainful.Blend(["regression", few], folds=2, n_jobs=1).fit(parts[0])
     assert Growth().after(stopped.members_).longer == 1.0
@@ -198,6 +200,59 @@ def test_members_cut_short_count_with_the_folds_they_have(parts, monkeypatch):
     assert "ended after 1 of 5 folds" in {row.note for row in model.leaderboard_.members}
     assert "reaches ndcg@10" in str(model.leaderboard_)
     assert np.isfinite(model.predict(parts[2])).all()
+
+
+def test_with_little_time_each_ranker_is_trained_once(parts, monkeypatch):
+    monkeypatch.setattr(auto_module, "measure_pace", lambda *_: Pace(start=1.0, tree=0.1))
+    monkeypatch.setattr(auto_module, "PATIENCE", 0)
+    model = Auto(seconds=60, folds=3, n_jobs=1, rankers=["regression", "listnet"]).fit(parts[0])
+    assert [row.models for row in model.leaderboard_.members if row.weight] == [1] * len(model.members_)
+    known = np.isfinite(model.out_of_fold_scores_)
+    assert 0 < known.sum() < parts[0].n_rows  # those of the first fold
+    assert f"on {-(-parts[0].n_queries // 3)} queries left out" in model.leaderboard_.sentence
+    assert np.isfinite(model.predict(parts[2])).all()
+
+
+def test_trees_fit_into_the_time_on_many_cores():
+    pace = Pace(start=1.0, tree=0.1)
+    two, four = (Growth.within(60.0, pace, workers) for workers in (2, 4))
+    assert not two.bagged
+    assert not four.bagged
+    assert pace.seconds(two.n_trees) == pytest.approx(30.0)  # four rankers, two by two
+    assert pace.seconds(four.n_trees) == pytest.approx(30.0)  # two rounds at least
+
+
+def test_rankers_that_are_trained_once_are_trained_side_by_side(parts, monkeypatch):
+    jobs = []
+    original = blend_module.fit_folds
+    monkeypatch.setattr(auto_module, "measure_pace", lambda *_: Pace(start=1.0, tree=0.1))
+    monkeypatch.setattr(auto_module, "worker_count", lambda *_: (2, 1))
+    monkeypatch.setattr(blend_module, "fit_folds", lambda f, todo, *a: jobs.append(len(todo)) or original(f, todo, *a))
+    Auto(seconds=30, trials=3, folds=3, n_jobs=1, rankers=["regression", "listnet", "adarank-ndcg"]).fit(parts[0])
+    assert [n for n in jobs if n] == [2, 1]
+
+
+def test_a_resumed_training_whose_members_all_failed_still_uses_all_folds(parts, monkeypatch, tmp_path):
+    def fail(*_, **__):
+        raise MemoryError("no more")
+
+    settings = {"folds": 2, "n_jobs": 1, "rankers": ["regression", "adarank-ndcg"]}
+    with monkeypatch.context() as failing:
+        failing.setattr(gainful.RegressionRanker, "_fit", fail)
+        kept = gainful.Checkpoint(tmp_path / "auto", every=0, keep=True)
+        with pytest.raises(DataError, match="no more"):
+            Auto(trials=1, **settings).fit(parts[0], checkpoint=kept)
+    model = Auto(trials=2, **settings).fit(parts[0], checkpoint=tmp_path / "auto")
+    assert [len(member.models) for member in model.members_] == [2]
+
+
+def test_a_resumed_training_goes_on_with_the_folds_it_began_with(parts, monkeypatch, tmp_path):
+    monkeypatch.setattr(auto_module, "measure_pace", lambda *_: Pace(start=1.0, tree=0.1))
+    settings = {"folds": 3, "n_jobs": 1, "rankers": ["regression", "listnet", "adarank-ndcg"]}
+    kept = gainful.Checkpoint(tmp_path / "auto", every=0, keep=True)
+    Auto(trials=2, seconds=1e6, **settings).fit(parts[0], checkpoint=kept)
+    model = Auto(trials=3, seconds=60, **settings).fit(parts[0], checkpoint=tmp_path / "auto")
+    assert {len(member.models) for member in model.members_} == {3}
 
 
 def test_rankers_without_settings_are_tried_once(parts):

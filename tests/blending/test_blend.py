@@ -8,11 +8,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy import sparse
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import gainful
 from gainful import Blend, DataError, GainfulError, ParameterError
 from gainful.blending import folds as folds_module
 from gainful.blending.folds import QueryFolds
+from gainful.blending.leaderboard import Leaderboard, Row
 from gainful.compute.memory import memory_limit
 from gainful.rankers.specs import ranker_from_spec, spec_of
 from gainful.training import monitor
@@ -24,6 +26,22 @@ MEMBERS = ["regression", f"lambdamart:{SMALL}", f"mcrank:{SMALL}"]
 @pytest.fixture(scope="module")
 def blend(parts):
     return Blend(MEMBERS, folds=3, n_jobs=1).fit(parts[0])
+
+
+def test_fits_side_by_side_have_one_thread_of_blas(parts, monkeypatch):
+    seen = []
+    original = gainful.RegressionRanker._fit
+
+    def note(self, data, monitor):
+        seen.extend(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+        original(self, data, monitor)
+
+    monkeypatch.setattr(gainful.RegressionRanker, "_fit", note)
+    with threadpool_limits(2, user_api="blas"):
+        Blend(["regression"], folds=2, n_jobs=2).fit(parts[0])
+        after = {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+    assert set(seen) == {1}
+    assert after == {2}
 
 
 def test_every_query_is_left_out_once(parts):
@@ -357,3 +375,10 @@ def test_numbers_beyond_the_limits_are_refused_at_the_gate(parts):
     X[0, 0] = 1e200
     with pytest.raises(DataError, match=r"feature 1 .* is 1e\+200"):
         Blend(["regression"], folds=2).fit(X, parts[0].y, qid=parts[0].qid)
+
+
+def test_the_sentence_holds_where_no_member_scored_all_queries():
+    first, second = np.array([0.5, 0.7, np.nan, np.nan]), np.array([np.nan, np.nan, 0.6, 0.8])
+    rows = [(Row(name, 0.0, 0.0, 0.5, 1.0, 1), values) for name, values in (("a", first), ("b", second))]
+    board = Leaderboard.of_values("map", np.array([0.5, 0.7, 0.6, 0.8]), rows, None, 2)
+    assert board.sentence == "The blend of 2 models reaches map 0.6500 on 4 queries left out."

@@ -69,6 +69,16 @@ def test_a_member_that_scored_fewer_queries_does_not_count(rule):
     assert choose_weights(rule, values)[2] == 0.0
 
 
+@pytest.mark.parametrize("rule", ["within", "shrunk"])
+def test_a_member_that_is_clearly_better_on_fewer_queries_leads(rule):
+    values = members([0.1, 0.0, 0.0])
+    values[1, 200:] = np.nan
+    values[2, 100:] = np.nan
+    weights = choose_weights(rule, values)
+    assert weights[1] > 0.99
+    assert weights[2] == 0.0  # it scored fewer queries than the leader
+
+
 @given(st.integers(1, 6), st.integers(1, 12), st.sampled_from(["within", "shrunk", "uniform"]), st.integers(0, 1000))
 def test_weights_are_shares(n_members, n_queries, rule, seed):
     rng = np.random.default_rng(seed)

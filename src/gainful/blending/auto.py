@@ -58,8 +58,9 @@ class Auto(BlendedRanker):
 
     It looks at the data (rows, features, grades, missing values), starts with rankers that are good
     and cheap, with settings that suit the size of the data, then draws further settings of those that do well. Each is
-    trained on query folds, as in :class:`Blend`. The search ends with the budget, or when 24 rankers in a row have not
-    raised the out-of-fold metric. Queries of ``eval_set`` are added to the training queries.
+    trained on query folds, as in :class:`Blend`; with very little time for the size of the data, on the first fold
+    alone. The search ends with the budget, or when 24 rankers in a row have not raised the out-of-fold metric. Queries
+    of ``eval_set`` are added to the training queries.
 
     Ctrl-C keeps the blend of what has been trained so far.
 
@@ -73,7 +74,8 @@ class Auto(BlendedRanker):
 
     Attributes
     ----------
-    members_, weights_, leaderboard_, out_of_fold_scores_ : as in :class:`Blend`
+    members_, weights_, leaderboard_, out_of_fold_scores_ : as in :class:`Blend`; scores are NaN for rows of folds that
+        were not left out
     """
 
     drops: ClassVar[bool] = True
@@ -121,6 +123,10 @@ class Auto(BlendedRanker):
         if not families(facts, self.rankers):
             raise DataError("none of the rankers to choose from suits this data")
         pace, growth = self._growth(folds, clock, facts)
+        trained = [member for member in members if member.models]
+        if trained:  # by a training that is resumed: only members with the same folds can be compared
+            growth = replace(growth, bagged=any(len(member.models) > 1 for member in trained))
+        folds.trained = folds.n if growth.bagged else 1
         chosen = families(facts, self.rankers, growth)
         while self.trials is None or len(members) < self.trials:
             start = len(members)
@@ -128,7 +134,7 @@ class Auto(BlendedRanker):
                 return
             if start >= FAILURES and all(member.dropped for member in members):
                 return
-            n = BATCH if growth.roomy else 1  # with little time, one ranker is trained to its end before the next
+            n = self._batch_size(folds, growth)
             n = n if self.trials is None else min(n, self.trials - start)
             past = Past(_standing(members, data), centre_of(members, data.query_weights), growth.after(members))
             proposed = (self._propose(start + i, facts, chosen, past) for i in range(n))
@@ -149,7 +155,13 @@ class Auto(BlendedRanker):
         pace = measure_pace(folds, threads, first_guess(Family(PROBE, {}), facts, Growth()))
         if pace is None:
             return None, Growth()
-        return pace, Growth.within(workers * clock.left, pace)
+        return pace, Growth.within(clock.left, pace, workers)
+
+    def _batch_size(self, folds: QueryFolds, growth: Growth) -> int:
+        """With little time, rankers are trained to their end before others begin: as many as keep all cores busy."""
+        if growth.roomy:
+            return BATCH
+        return 1 if growth.bagged else worker_count(folds.data, self.n_jobs, BATCH)[0]
 
     def _candidate_ranker(self, i: int, spec: str) -> Ranker:
         if self.trials is not None and i >= self.trials:

@@ -191,8 +191,8 @@ class BlendedRanker(Ranker):
         """The members of a batch: some folds first, the others for those that are not hopeless."""
         fits: list[list[FoldFit]] = [[] for _ in batch]
         failures: list[str] = ["" for _ in batch]
-        first = min(FIRST_FOLDS, folds.n) if self.drops else folds.n
-        for chosen in (range(first), range(first, folds.n)):
+        first = min(FIRST_FOLDS, folds.trained) if self.drops else folds.trained
+        for chosen in (range(first), range(first, folds.trained)):
             # one member after the other: where time ends, most are whole
             jobs = [(i, fold) for i in range(len(batch)) for fold in chosen if not failures[i]]
             expected = [
@@ -436,7 +436,7 @@ def candidate_of(member: Any, measure: Metric | None) -> Candidate:
 
 def _how_far(member: Member, folds: QueryFolds) -> str:
     done = len(member.models)
-    return f"ended after {done} of {folds.n} folds" if done < folds.n else "ended before its last iteration"
+    return f"ended after {done} of {folds.trained} folds" if done < folds.trained else "ended before its last iteration"
 
 
 def _refuse_useless(measure: Metric, data: RankingData) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from gainful.compute.estimators import clone
 from gainful.compute.memory import allowed_memory
-from gainful.compute.threads import limit_threads, openmp_threads
+from gainful.compute.threads import limit_blas, limit_threads, openmp_threads
 from gainful.data.blocks import LocalBlocks
 from gainful.data.checks import skip_checks
 from gainful.data.dataset import Dataset, RankingData
@@ -22,6 +22,7 @@ from gainful.data.rows import Array, is_mapped
 from gainful.data.sharded import ShardedData
 from gainful.rankers.base import Ranker
 from gainful.training.monitor import Progress, part_of_a_fit
+from gainful.training.shared_setup import SharedSetup
 
 KEPT_SHARE = 0.05  # of the free memory, for copies of the training parts that all members share
 BYTES_PER_VALUE = 12  # of one fit: a copy of the rows, and LightGBM's bins
@@ -44,10 +45,12 @@ class QueryFolds:
 
     def __init__(self, data: RankingData, n_folds: int, seed: int):
         self.data, self.n = data, min(n_folds, data.n_queries)
+        self.trained = self.n  # folds that members are trained on, the first ones
         self.mapped = is_mapped(data.X) and is_large(data)
         order = np.arange(data.n_queries) if self.mapped else np.random.default_rng(seed).permutation(data.n_queries)
         self.left_out = [np.sort(part) for part in np.array_split(order, self.n)]
         self._kept: dict[int, RankingData] = {}
+        self.setup = SharedSetup()  # of the members, which all train on these parts
 
     @cached_property
     def _keeps(self) -> bool:
@@ -146,8 +149,8 @@ def fit_folds(
                 return
             ended.put((i, _fit_one(folds, jobs[i], clock, threads)))
 
-    # set once, since all threads share the filters; the caller warns about an interruption itself
-    with warnings.catch_warnings():
+    # set once, since all threads share the filters and BLAS; the caller warns about an interruption itself
+    with warnings.catch_warnings(), limit_blas(threads):
         warnings.simplefilter("ignore", UserWarning)
         for _ in range(workers):  # daemons: a fit that does not notice the end must not hold up the process
             Thread(target=work, daemon=True).start()
@@ -190,7 +193,7 @@ def _fit_one(folds: QueryFolds, job: Job, clock: Clock, n_threads: int) -> FoldF
 
     try:
         valid = folds.valid(job.fold)
-        with limit_threads(n_threads), skip_checks(), part_of_a_fit():
+        with limit_threads(n_threads), skip_checks(), part_of_a_fit(), folds.setup.use():
             model.fit(folds.train(job.fold), eval_set=valid, progress=watch)
             rows = folds.train(job.fold) if valid is None else valid
             scores = np.asarray(model.predict(rows), dtype=np.float64)

@@ -20,6 +20,9 @@ MOST_TREES, PATIENCE = 600, 40  # of one model
 USUAL_TREES = 300  # what early stopping leaves of them
 ENOUGH_FITS = 24  # with time for fewer, models get smaller and rankers with a tree per grade are left out
 FEWEST_FITS = 6  # with time for fewer, models get smaller still
+BAGGED_FITS = 12  # with time for fewer, each ranker is trained once: several rankers give more than one five times
+FEWEST_RANKERS = 4  # that there is to be time for then
+FEWEST_ROUNDS = 2  # one after the other, on however many cores
 FEWEST_TREES, FASTEST = 30, 0.3  # of one model, and its learning rate
 CAPPED = 0.95  # share of the trees allowed beyond which early stopping played no part
 PROBE = "tree-regression"
@@ -48,21 +51,31 @@ class Growth:
     rate: float = 1.0
     roomy: bool = True  # whether there is time for rankers with a tree per grade
     longer: float = 1.0
+    bagged: bool = True  # whether a ranker is trained on every fold, or on the first one alone
 
     @classmethod
-    def within(cls, seconds: float, pace: Pace) -> Growth:
-        """What fits into ``seconds``, one model after the other.
+    def within(cls, seconds: float, pace: Pace, workers: int = 1) -> Growth:
+        """What fits into ``seconds``, with as many models side by side as there are ``workers``.
 
         A model that is cut short is worse than one with fewer trees and larger steps.
         """
-        if seconds >= ENOUGH_FITS * pace.seconds(USUAL_TREES):
+        total = workers * seconds
+        if total >= ENOUGH_FITS * pace.seconds(USUAL_TREES):
             return cls()
-        most = (seconds / FEWEST_FITS - pace.start) / max(pace.tree, 1e-9)
+        bagged = total >= BAGGED_FITS * pace.seconds(USUAL_TREES)
+        one = total / FEWEST_FITS if bagged else min(total / FEWEST_RANKERS, seconds / FEWEST_ROUNDS)
+        most = (one - pace.start) / max(pace.tree, 1e-9)
         n_trees = int(min(max(most, FEWEST_TREES), MOST_TREES))
-        return cls(n_trees, max(1.0, USUAL_TREES / n_trees), roomy=False)
+        usual = USUAL_TREES if bagged else MOST_TREES  # models that are trained once had better learn all they can
+        return cls(n_trees, max(1.0, usual / n_trees), roomy=False, bagged=bagged)
 
     def after(self, members: Sequence[Member]) -> Growth:
-        """Larger steps, where most models so far reached the last tree allowed and could have learned more."""
+        """Larger steps, where most models so far reached the last tree allowed and could have learned more.
+
+        Steps of models that are trained once are that large from the first.
+        """
+        if not self.bagged:
+            return self
         models = [
             model for member in members if member.complete for model in member.models if isinstance(model, TreeRanker)
         ]

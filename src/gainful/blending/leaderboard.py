@@ -12,6 +12,7 @@ import numpy as np
 from gainful.blending.weights import mean_and_error
 from gainful.data.rows import Array
 from gainful.display import html, plots
+from gainful.errors import plural
 from gainful.parameters.constraints import split_outside_brackets
 
 INTERVAL = 1.96  # standard errors
@@ -80,12 +81,15 @@ class Leaderboard:
     @property
     def sentence(self) -> str:
         """The result in one sentence or two; ± are standard errors."""
-        models = f"{self.blend.models} model{'s' if self.blend.models != 1 else ''}"
-        measured = [row for row in self.members if math.isfinite(row.mean) and row.queries == self.queries]
-        if not math.isfinite(self.blend.mean) or not measured:
+        models = plural(self.blend.models, "model")
+        if not math.isfinite(self.blend.mean):
             return f"A blend of {models}; no query was left out to measure it on."
+        queries = plural(self.queries, "query", "queries")
+        text = f"The blend of {models} reaches {self.metric} {self.blend.mean:.4f} on {queries} left out"
+        measured = [row for row in self.members if math.isfinite(row.mean) and row.queries == self.queries]
+        if not measured:  # each member scored some of them
+            return f"{text}."
         best = measured[0]
-        text = f"The blend of {models} reaches {self.metric} {self.blend.mean:.4f} on queries left out"
         text += f"; the best single ranker, {family_of(best.name)}, {best.mean:.4f}"
         standard = next((row for row in measured if family_of(row.name) == "lambdamart"), None)
         if standard is not None and standard is not best:
@@ -149,14 +153,14 @@ class Leaderboard:
         for first, *middle, last in lines:
             padded = (cell.rjust(width) for cell, width in zip(middle, widths[1:-1], strict=True))
             text.append("  ".join([first.ljust(widths[0]), *padded, last]).rstrip())
-        return "\n".join(text) + f"\n{self.queries:,} queries. {self.sentence}"
+        return "\n".join([*text, self.sentence])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         head, *body = self.cells()
         shown = html.table(head, body, left=(0, len(head) - 1))
-        return html.frame("Leaderboard", shown, about=f"{self.queries:,} queries. {self.sentence}")
+        return html.frame("Leaderboard", shown, about=self.sentence)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the mean of the blend and of each member with its 95 % interval; returns the axes.

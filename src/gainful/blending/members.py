@@ -60,7 +60,7 @@ class Member:
             scores,
             values,
             sum(fit.seconds for fit in fits),
-            len(fits) == folds.n and all(fit.complete for fit in fits),
+            len(fits) == folds.trained and all(fit.complete for fit in fits),
         )
 
     def factors(self, weight: float) -> list[float]:

@@ -8,6 +8,7 @@ from gainful.data.rows import Array
 
 RULES = ("within", "shrunk", "uniform")
 WITHIN = 2.0  # standard errors below the best
+CLEARLY = 4.0  # standard errors above it, where fewer queries were scored
 
 
 def mean_and_error(values: Array, weights: Array | None = None) -> tuple[float, float]:
@@ -52,14 +53,29 @@ def choose_weights(rule: str, values: Array, query_weights: Array | None = None)
 
     "uniform": all the same. "within": the same for members at most two paired standard errors below the best, none for
     the others. "shrunk": ∝ exp(−t), t the number of paired standard errors below the best: every member counts, good
-    ones more. By these two, members that scored fewer queries than others do not count: their errors are wide.
+    ones more. By these two, members that scored fewer queries than the best do not count: their errors are wide.
     """
-    covered = np.isfinite(values).mean(axis=1)  # all 0 where no query was left out
+    covered = np.isfinite(values).sum(axis=1)  # all 0 where no query was left out
     if rule == "uniform" or not covered.any():
         raw = np.ones(len(values))
     else:
-        best = values[best_member(values, query_weights)]
-        below = np.array([max(0.0, errors_below(row, best, query_weights)) for row in values])
+        leader = _leader(values, query_weights)
+        below = np.array([max(0.0, errors_below(row, values[leader], query_weights)) for row in values])
         raw = (below <= WITHIN).astype(np.float64) if rule == "within" else np.exp(-below)
-        raw[covered < covered.max()] = 0.0
+        raw[covered < covered[leader]] = 0.0
     return np.asarray(raw / raw.sum())
+
+
+def _leader(values: Array, query_weights: Array | None) -> int:
+    """The best of the members with the most queries, unless others with fewer are clearly better.
+
+    So where time ends, the first member that is whole does not win against better ones that are not.
+    """
+    counts = np.isfinite(values).sum(axis=1)
+    leader = best_member(values, query_weights)
+    while True:
+        fewer = [i for i, n in enumerate(counts) if n < counts[leader]]
+        better = [i for i in fewer if errors_below(values[i], values[leader], query_weights) < -CLEARLY]
+        if not better:
+            return leader
+        leader = better[best_member(values[better], query_weights)]
