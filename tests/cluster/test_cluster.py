@@ -8,6 +8,8 @@ import pickle
 import signal
 import threading
 import time
+from collections import Counter
+from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
 
@@ -30,6 +32,7 @@ from linear_rankers import LINEAR
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
+key_split = pytest.importorskip("dask.utils").key_split
 
 pytestmark = pytest.mark.cluster
 
@@ -400,6 +403,77 @@ def test_long_arguments_are_sent_once(data, shards):
 
 def _total(data, values):
     return float(values.sum())
+
+
+def test_a_pass_is_one_task_per_worker(shards, client, cluster):
+    """One message with one task for each thread of a worker, whatever the number of blocks."""
+    risk = linear_risk(gainful.loss("ranknet"), shards)
+    w = np.linspace(-1.0, 1.0, 8)
+    scores = risk.value_and_gradient(w)[2]  # blocks are prepared by now, and it is known where they are
+    step = scores - risk.value_and_gradient(w / 2)[2]
+    np.asarray(step)
+    for name, call in {
+        "evaluate": lambda: risk.value_and_gradient(w),
+        "value_and_gradient": lambda: risk.without_scores(w),
+        "along": lambda: risk.along(scores, step, 0.5),
+        "sum": lambda: scores + 0.5 * step,
+    }.items():
+        with _count_tasks(cluster.scheduler) as counted:
+            kept = call()
+            np.asarray(kept if name == "sum" else step)  # by then, all that was sent before is computed
+        assert counted == {name: 2, "asarray": 2}
+
+
+class Counting(distributed.SchedulerPlugin):
+    """Counts the tasks that were computed, by name."""
+
+    name = "counting"
+
+    def __init__(self):
+        self.counted = Counter()
+
+    def transition(self, key, start, finish, *_, **__):
+        if (start, finish) == ("processing", "memory"):
+            self.counted[key_split(key)] += 1
+
+
+@contextmanager
+def _count_tasks(scheduler):
+    counting = Counting()
+    scheduler.add_plugin(counting)
+    try:
+        yield counting.counted
+    finally:
+        scheduler.remove_plugin(counting.name)
+
+
+def test_an_answer_that_is_gone_is_computed_again(shards, client, monkeypatch):
+    asked = []
+    usual = client.scheduler.gather
+
+    async def lose(**named):
+        asked.append(named)
+        return {"status": "error", "keys": named["keys"]} if "deserializers" in named else await usual(**named)
+
+    monkeypatch.setattr(client.scheduler, "gather", lose, raising=False)
+    lengths, kept = shards.source.map_both(_length_and_grades, shards.source.data)
+    assert lengths == [105, 255, 15, 225]
+    assert ["deserializers" in named for named in asked] == [True, False]
+    assert shards.source.map(len, kept) == lengths
+
+
+def test_an_error_on_a_worker_is_that_of_the_task(shards):
+    for call in (shards.source.map, shards.source.map_both):
+        with pytest.raises(ZeroDivisionError, match="division by zero"):
+            call(_divide, shards.source.data)
+
+
+def _length_and_grades(data):
+    return data.n_rows, np.asarray(data.y)
+
+
+def _divide(data):
+    return data.n_rows / 0, None
 
 
 @pytest.mark.usefixtures("interruptible")

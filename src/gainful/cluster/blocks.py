@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -19,20 +20,24 @@ import cloudpickle
 import distributed
 import numpy as np
 from dask.sizeof import sizeof
+from distributed.protocol import register_serialization_family
 
 from gainful.cluster.clients import first_line
+from gainful.cluster.groups import Groups, each_alone, group_blocks, in_block_order, look_up, members, wire
 from gainful.compute.threads import limit_threads
 from gainful.data.blocks import PerBlock, Task, n_parts
 from gainful.data.dataset import RankingData
 from gainful.errors import ClusterError, GainfulError
 from gainful.formats.files import forget_pages
 
-LONG_ARGUMENTS = 1 << 16  # bytes: longer arguments are sent once and shared between workers, not sent once per block
+LONG_ARGUMENTS = 1 << 16  # bytes: longer arguments are sent once and shared between workers, not sent with every task
+SEND_SECONDS = 0.002  # between two messages of a client, as of a worker; Dask's own is 10 ms, as long as a short pass
 LOOK_SECONDS = 1.0  # between two checks of a cluster that has not answered
 PATIENCE_SECONDS = 30.0  # to wait without any worker
 MOST_OF_MEMORY = 0.4  # of a worker's limit that pages of mapped files may take; Dask spills from 0.6 on
 BYTES_PER_ROW = 64  # rough memory of a block whose features stay in a file
 LONGEST_HISTORY = 40  # additions after which a vector is recomputed from scratch
+ANSWERS = "gainful-answers"  # name of a serialization: of an answer alone, without the value beside it
 LOST = (
     distributed.CancelledError,
     distributed.comm.CommClosedError,
@@ -51,33 +56,57 @@ class DaskBlocks:
         self.data = PerBlock(tuple(futures))
         self.threads = threads_of_task(client, len(futures))
         self.bytes_sent = self.bytes_received = 0  # arguments sent, answers received
+        self._known_groups: Groups | None = None
+        client.scheduler_comm.interval = min(client.scheduler_comm.interval, SEND_SECONDS)
 
     def map(self, task: Task, *arguments: Any) -> list[Any]:
-        return self._answers(self._map(_run, task, arguments))
+        groups = self._groups(n_parts(arguments))
+        return self._receive(groups, gather(self.client, self._submit(_run_group, task, arguments, groups)))
 
     def map_resident(self, task: Task, *arguments: Any) -> PerBlock:
-        return PerBlock(tuple(self._map(_keep, task, arguments)))
+        n = n_parts(arguments)
+        if any(argument is self.data for argument in arguments):
+            self._known_groups = None  # a training begins; workers may have come or gone since the last one
+            # Each on its own: it may be as large as its block, and Dask spills and moves whole results.
+            return PerBlock(tuple(self._submit(_keep_block, task, arguments, each_alone(n))))
+        groups = self._groups(n)
+        return members(groups, self._submit(_keep_group, task, arguments, groups))
 
     def map_both(self, task: Task, *arguments: Any) -> tuple[list[Any], PerBlock]:
-        both = self._map(_map_both, task, arguments)
-        answers = self._answers(self.client.map(_here, both, key=f"{task.__name__}-answer", pure=False))
-        return answers, PerBlock(tuple(both))
+        groups = self._groups(n_parts(arguments))
+        both = self._submit(_both_of_group, task, arguments, groups)
+        return self._receive(groups, gather_here(self.client, both)), members(groups, both)
 
-    def _map(self, how: Callable[..., Any], task: Task, arguments: Sequence[Any]) -> list[Any]:
-        """One future per block."""
-        same, parts = _split(arguments)
+    def _groups(self, n: int) -> Groups:
+        """The blocks of each task."""
+        if n != len(self.data.parts):
+            return each_alone(n)
+        if self._known_groups is None:
+            with plain_errors():
+                where, threads = self.client.who_has(list(self.data.parts)), self.client.nthreads()
+            holders = [where.get(future.key, ()) for future in self.data.parts]
+            if not all(holders):
+                return each_alone(n)  # some are not open yet
+            self._known_groups = group_blocks(holders, threads)
+        return self._known_groups
+
+    def _submit(self, how: Callable[..., Any], task: Task, arguments: Sequence[Any], groups: Groups) -> list[Any]:
+        """One future per group."""
+        same, columns = _split(arguments)
         call = cloudpickle.dumps((task, same, self.threads))
-        n = n_parts(arguments)
-        self.bytes_sent += len(call) * (1 if len(call) > LONG_ARGUMENTS else n)
+        wired = [wire(columns, blocks) for blocks in groups]
+        rows, futures = [cloudpickle.dumps(own) for own, _ in wired], [held for _, held in wired]
+        is_long = len(call) > LONG_ARGUMENTS
+        self.bytes_sent += len(call) * (1 if is_long else len(groups)) + sum(map(len, rows))
         name = getattr(task, "__name__", "task").strip("_")
         with plain_errors():
-            sent = self.client.submit(_identity, call, pure=False) if len(call) > LONG_ARGUMENTS else call
-            return list(self.client.map(how, [sent] * n, *parts, key=name, pure=False))
+            sent = self.client.submit(_identity, call, pure=False) if is_long else call
+            return list(self.client.map(how, [sent] * len(groups), rows, futures, key=name, pure=False))
 
-    def _answers(self, futures: list[Any]) -> list[Any]:
-        answers = gather(self.client, futures)
-        self.bytes_received += int(sum(map(sizeof, answers)))
-        return answers
+    def _receive(self, groups: Groups, answers: list[Any]) -> list[Any]:
+        ordered = in_block_order(groups, answers)
+        self.bytes_received += int(sum(map(sizeof, ordered)))
+        return ordered
 
 
 # -- waiting -----------------------------------------------------------------------------------------------------------
@@ -86,17 +115,34 @@ class DaskBlocks:
 def gather(client: Any, futures: list[Any]) -> list[Any]:
     """The results, fetched to this process. Tasks still pending when this ends, as after Ctrl-C, are cancelled."""
     try:
-        with plain_errors():
-            answers: list[Any] = client.sync(_gather, client, futures)
+        return _wait_for(client, client.gather, futures)
     finally:
-        for future in futures:
-            future.release()
+        _release(futures)
+
+
+def gather_here(client: Any, both: list[Any]) -> list[Any]:
+    """The first halves of :class:`Both`; the second halves stay where they are."""
+    try:
+        return _wait_for(client, partial(_fetch_here, client), both)
+    except BaseException:
+        _release(both)
+        raise
+
+
+def _release(futures: list[Any]) -> None:
+    for future in futures:
+        future.release()
+
+
+def _wait_for(client: Any, fetch: Callable[..., Any], futures: list[Any]) -> list[Any]:
+    with plain_errors():
+        answers: list[Any] = client.sync(_watch, client, fetch, futures)
     return answers
 
 
-async def _gather(client: Any, futures: list[Any]) -> list[Any]:
+async def _watch(client: Any, fetch: Callable[..., Any], futures: list[Any]) -> list[Any]:
     """The results of futures; raises if the cluster has no worker for too long."""
-    waiting = asyncio.ensure_future(client.gather(futures, asynchronous=True))
+    waiting = asyncio.ensure_future(fetch(futures, asynchronous=True))
     waiting.add_done_callback(_mark_seen)  # it may be abandoned; then it ends when its futures are released
     deserted = None
     while not (await asyncio.wait({waiting}, timeout=LOOK_SECONDS))[0]:
@@ -105,6 +151,26 @@ async def _gather(client: Any, futures: list[Any]) -> list[Any]:
         if deserted is not None and monotonic() - deserted > PATIENCE_SECONDS:
             raise ClusterError(f"the cluster has had no running worker for {PATIENCE_SECONDS:g} seconds")
     answers: list[Any] = waiting.result()
+    return answers
+
+
+async def _fetch_here(client: Any, both: list[Any], asynchronous: bool) -> list[Any]:
+    """The first halves. ``client.gather`` would bring the second ones too, so we ask in its place.
+
+    If an answer is missing, the usual way reports why or computes it again: a task that takes it out.
+    """
+    with client.as_current():
+        await distributed.wait(both)
+    keys = [future.key for future in both]
+    if all(future.status == "finished" for future in both):
+        reply = await client.scheduler.gather(keys=keys, deserializers=[ANSWERS, "dask", "pickle", "error"])
+        if reply["status"] == "OK":
+            return [_here(reply["data"][key]) for key in keys]
+    taken = client.map(_here, both, key="answer", pure=False)
+    try:
+        answers: list[Any] = await client.gather(taken, asynchronous=asynchronous)
+    finally:
+        _release(taken)  # an error that is kept somewhere would hold them
     return answers
 
 
@@ -180,10 +246,26 @@ class Rebuildable:
 
 @dataclass(frozen=True)
 class Both:
-    """An answer, and a value that stays with the block."""
+    """The answers of a group, and the values that stay with its blocks: ``both[i]`` is that of block i."""
 
-    here: Any
-    there: Any
+    here: list[Any]
+    there: list[Any]
+
+    def __getitem__(self, position: int) -> Any:
+        return self.there[position]
+
+
+def _dump_here(pair: Any) -> tuple[dict[str, Any], list[bytes]]:
+    if not isinstance(pair, Both):
+        raise NotImplementedError  # to Dask: try the next serialization
+    return {}, [cloudpickle.dumps(pair.here)]
+
+
+def _load_here(header: dict[str, Any], frames: list[bytes]) -> Any:
+    return cloudpickle.loads(b"".join(frames))
+
+
+register_serialization_family(ANSWERS, _dump_here, _load_here)
 
 
 @sizeof.register(RankingData)  # type: ignore[untyped-decorator]
@@ -239,15 +321,7 @@ def _call(call: bytes, parts: tuple[Any, ...]) -> Any:
 
 
 def _unwrap(part: Any) -> Any:
-    """The value without its wrappers."""
-    if isinstance(part, Both):
-        part = part.there
     return part.value if isinstance(part, Rebuildable) else part
-
-
-def _run(call: bytes, *parts: Any) -> Any:
-    answer = _call(call, parts)
-    return answer.replace() if isinstance(answer, MappedBlock) else answer  # the client may not see the file
 
 
 def _keep(call: bytes, *parts: Any) -> Any:
@@ -255,13 +329,33 @@ def _keep(call: bytes, *parts: Any) -> Any:
     return made if isinstance(made, np.ndarray) else Rebuildable(made, call, parts)
 
 
-def _map_both(call: bytes, *parts: Any) -> Both:
-    here, there = _call(call, parts)
-    return Both(here, there)
+def _parts_of_blocks(rows: bytes, results: list[Any]) -> Iterator[tuple[Any, ...]]:
+    for row in cloudpickle.loads(rows):
+        yield tuple(look_up(value, results) for value in row)
 
 
-def _here(pair: Both) -> Any:
-    return pair.here
+def _run_group(call: bytes, rows: bytes, results: list[Any]) -> list[Any]:
+    answers = [_call(call, parts) for parts in _parts_of_blocks(rows, results)]
+    # the client may not see the file
+    return [answer.replace() if isinstance(answer, MappedBlock) else answer for answer in answers]
+
+
+def _keep_group(call: bytes, rows: bytes, results: list[Any]) -> list[Any]:
+    return [_keep(call, *parts) for parts in _parts_of_blocks(rows, results)]
+
+
+def _keep_block(call: bytes, rows: bytes, results: list[Any]) -> Any:
+    return _keep_group(call, rows, results)[0]
+
+
+def _both_of_group(call: bytes, rows: bytes, results: list[Any]) -> Both:
+    pairs = [_call(call, parts) for parts in _parts_of_blocks(rows, results)]
+    return Both([here for here, _ in pairs], [there for _, there in pairs])
+
+
+def _here(answers: Any) -> Any:
+    """The answers alone; within one process they come with the rest, unserialized."""
+    return answers.here if isinstance(answers, Both) else answers
 
 
 def _identity(value: Any) -> Any:

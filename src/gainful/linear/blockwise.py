@@ -18,6 +18,7 @@ from gainful.data.query_weights import block_shares, pair_counts
 from gainful.data.rows import Array, linear_scores
 from gainful.linear.risk import LinearRisk
 from gainful.losses import Loss
+from gainful.training.shared_setup import share
 
 
 class BlockwiseRisk:
@@ -90,13 +91,17 @@ def _along(part: Any, scores: Array, direction: Array, t: float) -> tuple[float,
     return value, slope
 
 
+def _pair_counts(data: RankingData) -> Array:
+    return share(data, "pairs of queries", lambda: pair_counts(data))
+
+
 def _weighted_pairs(data: RankingData) -> float:
-    return float(block_shares(data, 1.0) @ pair_counts(data))
+    return float(block_shares(data, 1.0) @ _pair_counts(data))
 
 
 def _bind_linear(data: RankingData, loss: Loss, total: float, by_pairs: bool) -> LinearRisk:
     shares = block_shares(data, total)
-    return LinearRisk.of(loss, data, shares * pair_counts(data) if by_pairs else shares)
+    return LinearRisk.of(loss, data, shares * _pair_counts(data) if by_pairs else shares)
 
 
 def linear_scores_of(data: RankingData, w: Array) -> Array:
