@@ -108,6 +108,12 @@ def main() -> None:
     parser.add_argument("--before", help="src folder of another checkout")
     parser.add_argument("--litserve", help="a Python with litserve and lightgbm")
     given = parser.parse_args()
+    for name, found in measure(given.before, given.litserve).items():
+        print(f"{name:24} {1e3 * min(found):6.2f} {1e3 * statistics.median(found):6.2f} ms  (least, median)")
+
+
+def measure(before: str | None, litserve: str | None) -> dict[str, list[float]]:
+    """Processor seconds per request of each server, one figure per turn."""
     data = gainful.make_artificial(60, n_docs=50, n_features=FEATURES, seed=0)
     trees = gainful.LambdaMART(n_trees=500, n_leaves=31, n_jobs=1, early_stopping=None)
     bodies = requests()
@@ -128,23 +134,22 @@ def main() -> None:
             path = str(Path(folder, f"{name}.gainful"))
             serve = [sys.executable, "-m", "gainful", "serve", path, "--port", "PORT", "--log-level", "warning"]
             start(f"gainful, {name}", serve, ("JSON", "npy"))
-            if given.before:
-                start(f"before, {name}", serve, source=given.before)
+            if before:
+                start(f"before, {name}", serve, source=before)
         start("bare FastAPI", [sys.executable, "-c", ECHO, "PORT"])
-        if given.litserve:
+        if litserve:
             script = Path(folder, "litserve_app.py")
             script.write_text(LITSERVE)
-            start("LitServe, 500 trees", [given.litserve, str(script), "PORT", str(Path(folder, "trees.txt"))])
+            start("LitServe, 500 trees", [litserve, str(script), "PORT", str(Path(folder, "trees.txt"))])
             time.sleep(5)  # its worker loads the model after the port opens
         seconds: dict[str, list[float]] = {name: [] for name in cases}
         for turn in range(TURNS):
             for name, (pid, port, request) in cases.items():
-                before = tree_cpu_seconds(pid)
+                used = tree_cpu_seconds(pid)
                 asyncio.run(ask(port, request, REQUESTS))
                 if turn:  # the first turn warms up
-                    seconds[name].append((tree_cpu_seconds(pid) - before) / REQUESTS)
-        for name, found in seconds.items():
-            print(f"{name:24} {1e3 * min(found):6.2f} {1e3 * statistics.median(found):6.2f} ms  (least, median)")
+                    seconds[name].append((tree_cpu_seconds(pid) - used) / REQUESTS)
+        return seconds
 
 
 if __name__ == "__main__":
