@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
 
@@ -46,16 +47,22 @@ def server(path, *options):
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
     lines: list[dict] = []
+    reader = None
     try:
         while not lines or lines[-1]["event"] != "listening":
             line = process.stderr.readline()
             assert line, f"the server ended with {process.wait()}"
             lines.append(json.loads(line))
-        yield process, lines[-1]["url"].rstrip("/"), lines
+        url = lines[-1]["url"].rstrip("/")
+        # a full pipe would stop the server
+        reader = threading.Thread(target=lambda: lines.extend(map(json.loads, process.stderr)), daemon=True)
+        reader.start()
+        yield process, url, lines
     finally:
         if process.poll() is None:
             process.kill()
-        lines += [json.loads(line) for line in process.stderr]
+        if reader is not None:
+            reader.join()
         process.wait()
         process.stderr.close()
 

@@ -6,6 +6,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import urllib.request
 
 import pytest
@@ -101,3 +103,23 @@ def test_what_workers_cannot_do_is_refused(tmp_path):
         Settings(workers=2, interleave=tmp_path / "b", impressions=tmp_path / "log")
     with pytest.raises(ParameterError, match="workers of serve must be at least 1"):
         Settings(workers=0)
+
+
+def test_a_reload_before_the_handler_is_set_is_not_lost(tmp_path):
+    script = """
+import os, signal, sys, time
+from gainful.serve.workers import run_workers
+
+def serve(worker, reloaded):
+    os.kill(os.getppid(), signal.SIGHUP)  # goes on to the workers: to this one too, before it can handle it
+    end = time.monotonic() + 60
+    while signal.SIGHUP not in signal.sigpending() and time.monotonic() < end:
+        time.sleep(0.01)
+    print("waits" if signal.SIGHUP in signal.sigpending() else "lost", flush=True)
+    os.kill(os.getppid(), signal.SIGTERM)
+    time.sleep(60)
+
+run_workers(1, serve)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "waits\n", done.stderr

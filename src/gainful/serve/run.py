@@ -155,6 +155,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if hasattr(signal, "SIGHUP"):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # workers start with it blocked
         for listening in sockets or ():
             host, port = listening.getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host

@@ -100,7 +100,8 @@ def run_workers(n_workers: int, serve: Callable[[int, bool], None]) -> bool:
     """Run ``serve(i, reloaded)`` in child processes until SIGINT or SIGTERM; False if they would not stay alive.
 
     A child that dies is started again; ``reloaded`` says whether there has been a SIGHUP by then, which goes on to all
-    children. SIGINT and SIGTERM end them.
+    children. SIGINT and SIGTERM end them. SIGHUP stays blocked in a child until ``serve`` unblocks it, so that one
+    that comes before its handler is set waits for it.
     """
     children: dict[int, tuple[int, float]] = {}  # process id → worker and start
     stopping = reloaded = False
@@ -125,9 +126,9 @@ def run_workers(n_workers: int, serve: Callable[[int, bool], None]) -> bool:
         if pid == 0:
             code = 1
             try:
-                for number in handlers:  # the server takes them over; until then a reload must not end it
-                    signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else signal.SIG_DFL)
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                for number in handlers:
+                    signal.signal(number, signal.SIG_DFL)
+                signal.pthread_sigmask(signal.SIG_SETMASK, before | {signal.SIGHUP})
                 serve(worker, reloaded)
                 code = 0
             except BaseException:
