@@ -10,7 +10,7 @@ import numpy as np
 
 from gainful.blending.blend import BATCH, BlendedRanker, Candidate, candidate_of
 from gainful.blending.folds import Clock, QueryFolds, is_large, worker_count
-from gainful.blending.growth import PROBE, USUAL_TREES, Growth, Pace, measure_pace
+from gainful.blending.growth import PROBE, USUAL_TREES, Growth, Pace, find_size, measure_pace
 from gainful.blending.leaderboard import family_of
 from gainful.blending.members import Member
 from gainful.blending.portfolio import (
@@ -25,6 +25,8 @@ from gainful.blending.portfolio import (
     families,
     first_guess,
     next_family,
+    sizes_of_trees,
+    small_trees,
 )
 from gainful.blending.weights import RULES, best_member, errors_below
 from gainful.data.dataset import RankingData
@@ -89,7 +91,7 @@ class Auto(BlendedRanker):
         None,
         Maybe(inner=ListOf(inner=Name()), help="names of the rankers to choose from; None: all that suit the data"),
     )
-    weights: Any = parameter("within", Choice(of=RULES, help="how members count"))
+    weights: Any = parameter("shrunk", Choice(of=RULES, help="how members count"))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -155,7 +157,11 @@ class Auto(BlendedRanker):
         pace = measure_pace(folds, threads, first_guess(Family(PROBE, {}), facts, Growth()))
         if pace is None:
             return None, Growth()
-        return pace, Growth.within(clock.left, pace, workers)
+        growth = Growth.within(clock.left, pace, workers)
+        if growth.bagged:
+            return pace, growth
+        size, pace = find_size(folds, sizes_of_trees(facts), small_trees(facts), clock.left, pace, threads)
+        return pace, Growth.once(clock.left, pace, workers, size)
 
     def _batch_size(self, folds: QueryFolds, growth: Growth) -> int:
         """With little time, rankers are trained to their end before others begin: as many as keep all cores busy."""

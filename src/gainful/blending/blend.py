@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.blending.checkpoints import members_state, stored_members, stored_seed
-from gainful.blending.folds import LARGE, Clock, FoldFit, Job, QueryFolds, fit_folds, is_large
+from gainful.blending.folds import LARGE, Clock, FoldFit, Job, QueryFolds, end_together, fit_folds, is_large
 from gainful.blending.leaderboard import Leaderboard, Row
 from gainful.blending.members import (
     Member,
@@ -212,7 +212,7 @@ class BlendedRanker(Ranker):
                 self._drop_hopeless(folds, batch, fits, failures, members)
         made = []
         for candidate, mine, failure in zip(batch, fits, failures, strict=True):
-            member = Member.of_fits(candidate.spec, mine, folds, self._validation_metric())
+            member = Member.of_fits(candidate.spec, end_together(folds, mine), folds, self._validation_metric())
             if failure or mine:
                 made.append(member.drop(failure) if failure else member)
         return made

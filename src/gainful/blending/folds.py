@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
@@ -21,6 +21,7 @@ from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array, is_mapped
 from gainful.data.sharded import ShardedData
 from gainful.rankers.base import Ranker
+from gainful.rankers.trees import TreeRanker
 from gainful.training.monitor import Progress, part_of_a_fit
 from gainful.training.shared_setup import SharedSetup
 
@@ -28,6 +29,7 @@ KEPT_SHARE = 0.05  # of the free memory, for copies of the training parts that a
 BYTES_PER_VALUE = 12  # of one fit: a copy of the rows, and LightGBM's bins
 LARGE = 50_000_000  # values; below, every fit has one thread, so that the result depends on no number of cores
 WORTH = 0.7  # share of the expected time that must be left for a fit to begin
+SMOOTHING = 8  # iterations on either side that a curve is averaged over
 GRACE = 3.0  # seconds for running fits to notice that they are to end
 
 
@@ -79,6 +81,11 @@ class QueryFolds:
         out = self.left_out[fold]
         return self.data[int(out[0]) : int(out[-1]) + 1] if self.mapped else self.data[out]
 
+    def weight(self, fold: int) -> float:
+        """What the queries left out count, together."""
+        out, weights = self.left_out[fold], self.data.query_weights
+        return float(len(out) if weights is None else weights[out].sum())
+
     def rows(self, fold: int) -> Array:
         """The rows of the queries left out, in the order of ``valid``."""
         starts, ends = self.data.offsets[self.left_out[fold]], self.data.offsets[self.left_out[fold] + 1]
@@ -94,6 +101,7 @@ class FoldFit:
     scores: Array
     seconds: float
     complete: bool  # False if the deadline or an interruption ended training
+    curve: Array = field(default_factory=lambda: np.empty(0))  # of trees: the metric on these queries after each
 
 
 @dataclass
@@ -184,6 +192,9 @@ def _fit_one(folds: QueryFolds, job: Job, clock: Clock, n_threads: int) -> FoldF
         return None
     began = time.perf_counter()
     model = clone(job.ranker)
+    grows = isinstance(model, TreeRanker) and folds.trained > 1
+    if grows:
+        model._keeps_all_trees = True  # all folds together decide on their number
     cut = False
 
     def watch(_: Progress) -> bool:
@@ -199,4 +210,39 @@ def _fit_one(folds: QueryFolds, job: Job, clock: Clock, n_threads: int) -> FoldF
             scores = np.asarray(model.predict(rows), dtype=np.float64)
     except Exception as error:  # the caller decides whether one member's failure ends the training
         return error
-    return FoldFit(job.fold, model, scores, time.perf_counter() - began, complete=not cut)
+    curve = np.array([row["validation"] for row in model.history_], dtype=np.float64) if grows else np.empty(0)
+    return FoldFit(job.fold, model, scores, time.perf_counter() - began, not cut, curve)
+
+
+def end_together(folds: QueryFolds, fits: Sequence[FoldFit]) -> list[FoldFit]:
+    """The fits of one ranker; if they are trees, all end with the iteration that is best for all queries left out.
+
+    The queries of one fold are few: the best iteration for them alone is largely chance, and makes their metric look
+    better than it is.
+    """
+    curves = [fit.curve for fit in fits]
+    shortest = min((len(curve) for curve in curves), default=0)
+    together = len(fits) > 1 and shortest > 0 and all(fit.complete for fit in fits)
+    best = 0
+    if together:
+        weights = [folds.weight(fit.fold) for fit in fits]
+        best = smooth_peak(np.average([curve[:shortest] for curve in curves], axis=0, weights=weights))
+    ended = []
+    for fit in fits:
+        model = fit.model
+        if len(fit.curve):
+            assert isinstance(model, TreeRanker)
+            model._end_with(best + 1 if together else model.best_iteration_)
+            if together:
+                fit = replace(fit, scores=np.asarray(model.predict(folds.valid(fit.fold)), dtype=np.float64))
+        ended.append(fit)
+    return ended
+
+
+def smooth_peak(curve: Array) -> int:
+    """Where the moving average of a curve is highest."""
+    if not np.isfinite(curve).any():
+        return len(curve) - 1
+    padded = np.pad(curve, SMOOTHING, mode="edge")
+    means = np.convolve(padded, np.ones(2 * SMOOTHING + 1) / (2 * SMOOTHING + 1), mode="valid")
+    return int(np.nanargmax(means))

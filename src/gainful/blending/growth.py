@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gainful.blending.folds import QueryFolds
+import numpy as np
+
+from gainful.blending.folds import QueryFolds, smooth_peak
 from gainful.blending.members import Member
 from gainful.compute.threads import limit_threads
 from gainful.data.checks import skip_checks
@@ -16,17 +18,22 @@ from gainful.rankers.registry import RANKERS
 from gainful.rankers.trees import TreeRanker
 from gainful.training.monitor import Progress, part_of_a_fit
 
-MOST_TREES, PATIENCE = 600, 40  # of one model
+MOST_TREES, PATIENCE = 600, 100  # of one model; the metric on one fold is too noisy for less patience
 USUAL_TREES = 300  # what early stopping leaves of them
 ENOUGH_FITS = 24  # with time for fewer, models get smaller and rankers with a tree per grade are left out
 FEWEST_FITS = 6  # with time for fewer, models get smaller still
 BAGGED_FITS = 12  # with time for fewer, each ranker is trained once: several rankers give more than one five times
 FEWEST_RANKERS = 4  # that there is to be time for then
 FEWEST_ROUNDS = 2  # one after the other, on however many cores
+HASTY = 2.5  # times the usual learning rate, where a model is trained once with all the trees that may be grown
 FEWEST_TREES, FASTEST = 30, 0.3  # of one model, and its learning rate
 CAPPED = 0.95  # share of the trees allowed beyond which early stopping played no part
 PROBE = "tree-regression"
+SIZE_LOSS = "centred-squared"
 PROBE_TREES = 6
+PROBED_SHARE = 0.1  # of the time, for finding out which size of trees suits the data
+SIZE_TREES, SIZE_RATE = 150, 0.15  # of the trees grown for that
+FEWEST_QUERIES = 50  # to grow them on
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,10 @@ class Pace:
 
     def seconds(self, n_trees: float) -> float:
         return self.start + n_trees * self.tree
+
+    def trees_within(self, seconds: float) -> int:
+        """How many trees a model can have."""
+        return int(min(max((seconds - self.start) / max(self.tree, 1e-9), FEWEST_TREES), MOST_TREES))
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,7 @@ class Growth:
     roomy: bool = True  # whether there is time for rankers with a tree per grade
     longer: float = 1.0
     bagged: bool = True  # whether a ranker is trained on every fold, or on the first one alone
+    n_leaves: int | None = None  # per tree, where a probe has found out what suits the data
 
     @classmethod
     def within(cls, seconds: float, pace: Pace, workers: int = 1) -> Growth:
@@ -62,12 +74,16 @@ class Growth:
         total = workers * seconds
         if total >= ENOUGH_FITS * pace.seconds(USUAL_TREES):
             return cls()
-        bagged = total >= BAGGED_FITS * pace.seconds(USUAL_TREES)
-        one = total / FEWEST_FITS if bagged else min(total / FEWEST_RANKERS, seconds / FEWEST_ROUNDS)
-        most = (one - pace.start) / max(pace.tree, 1e-9)
-        n_trees = int(min(max(most, FEWEST_TREES), MOST_TREES))
-        usual = USUAL_TREES if bagged else MOST_TREES  # models that are trained once had better learn all they can
-        return cls(n_trees, max(1.0, usual / n_trees), roomy=False, bagged=bagged)
+        if total < BAGGED_FITS * pace.seconds(USUAL_TREES):
+            return cls.once(seconds, pace, workers)
+        n_trees = pace.trees_within(total / FEWEST_FITS)
+        return cls(n_trees, max(1.0, USUAL_TREES / n_trees), roomy=False)
+
+    @classmethod
+    def once(cls, seconds: float, pace: Pace, workers: int = 1, n_leaves: int | None = None) -> Growth:
+        """What fits into ``seconds`` if each ranker is trained on one fold; it should learn all it can from it."""
+        n_trees = pace.trees_within(min(workers * seconds / FEWEST_RANKERS, seconds / FEWEST_ROUNDS))
+        return cls(n_trees, HASTY * MOST_TREES / n_trees, roomy=False, bagged=False, n_leaves=n_leaves)
 
     def after(self, members: Sequence[Member]) -> Growth:
         """Larger steps, where most models so far reached the last tree allowed and could have learned more.
@@ -92,23 +108,63 @@ class Growth:
         return {"learning_rate": rate, "n_trees": self.n_trees, "early_stopping": min(PATIENCE, self.n_trees)}
 
 
+def find_size(
+    folds: QueryFolds, sizes: Sequence[int], settings: Mapping[str, Any], seconds: float, pace: Pace, n_threads: int
+) -> tuple[int | None, Pace]:
+    """The number of leaves with which trees on some of the queries do best, and their pace.
+
+    None, and the pace given, if there is no time to find out.
+    """
+    train, valid = folds.train(0).whole, folds.valid(0)
+    share = PROBED_SHARE * seconds / (len(sizes) * pace.seconds(SIZE_TREES))
+    n = 0 if train is None else min(train.n_queries, int(share * train.n_queries))
+    if train is None or valid is None or n < FEWEST_QUERIES:
+        return None, pace
+    part = train[np.sort(np.random.default_rng(0).choice(train.n_queries, n, replace=False))]
+    own = {"loss": SIZE_LOSS, "learning_rate": SIZE_RATE, "n_trees": SIZE_TREES, "early_stopping": None}
+    found = []
+    try:
+        for size in sizes:
+            ranker, watch = RANKERS["boosted"].create(**{**settings, **own, "n_leaves": size}), Stopwatch()
+            with limit_threads(n_threads), skip_checks(), part_of_a_fit():
+                ranker.fit(part, eval_set=valid, progress=watch)
+            curve = np.array([row["validation"] for row in ranker.history_], dtype=np.float64)
+            found.append(
+                (float(curve[smooth_peak(curve)]), size, watch.per_tree * train.n_rows / part.n_rows / n_threads)
+            )
+    except GainfulError:
+        return None, pace
+    _, size, tree = max(found)
+    return size, Pace(pace.start, tree)
+
+
+class Stopwatch:
+    """Processor time at each tree; what others do meanwhile says nothing about the next minutes."""
+
+    def __init__(self) -> None:
+        self.began, self.times = time.process_time(), list[float]()
+
+    def __call__(self, _: Progress) -> bool:
+        self.times.append(time.process_time())
+        return False
+
+    @property
+    def per_tree(self) -> float:
+        return (self.times[-1] - self.times[0]) / max(1, len(self.times) - 1)
+
+
 def measure_pace(folds: QueryFolds, n_threads: int, settings: Mapping[str, Any]) -> Pace | None:
     """The pace on the training part of a fold, from a few trees on the part left out; None if they cannot be grown."""
     part = folds.valid(0)
     assert part is not None
-    began, times = time.process_time(), []  # what others do meanwhile says nothing about the next minutes
-
-    def note(_: Progress) -> bool:
-        times.append(time.process_time())
-        return False
-
+    watch = Stopwatch()
     try:
         with limit_threads(n_threads), skip_checks(), part_of_a_fit():
-            RANKERS[PROBE].create(**{**settings, "n_trees": PROBE_TREES}).fit(part, progress=note)
+            RANKERS[PROBE].create(**{**settings, "n_trees": PROBE_TREES}).fit(part, progress=watch)
     except GainfulError:
         return None
-    if not times:
+    if not watch.times:
         return None
     rows = (folds.data.n_rows - part.n_rows) / part.n_rows / n_threads  # times those of the part left out
-    tree = (times[-1] - times[0]) / max(1, len(times) - 1)
-    return Pace(max(0.0, times[0] - began - tree) * rows, tree * rows)
+    tree = watch.per_tree
+    return Pace(max(0.0, watch.times[0] - watch.began - tree) * rows, tree * rows)

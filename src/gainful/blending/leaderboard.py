@@ -174,9 +174,10 @@ class Leaderboard:
 
 
 def family_of(spec: str) -> str:
-    """The name in a spec; where a ranker takes any loss, the loss too."""
+    """The name in a spec; where a ranker takes any loss, the loss too; the ranker that trees start from."""
     name, *settings = split_outside_brackets(spec, ":")
-    return ":".join([name, *(one for one in settings if name in ANY_LOSS and one.startswith("loss="))])
+    kept = ("loss=", "init=") if name in ANY_LOSS else ("init=",)
+    return ":".join([name, *(one for one in settings if one.startswith(kept))])
 
 
 def _figure(value: float, sign: str = "") -> str:

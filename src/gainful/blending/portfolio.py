@@ -15,7 +15,8 @@ from gainful.blending.weights import best_member
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
 from gainful.parameters.space import IntRange, Range, Space
-from gainful.rankers.registry import RANKERS
+from gainful.rankers.base import Ranker
+from gainful.rankers.registry import RANKERS, ranker
 from gainful.rankers.specs import ranker_from_spec, spec_text
 from gainful.rankers.trees import TreeRanker
 
@@ -65,6 +66,11 @@ class Family:
     def key(self) -> str:
         return spec_text(self.name, self.settings)
 
+    def rankers(self) -> list[Ranker]:
+        """The ranker, and the one it starts from."""
+        first = self.settings.get("init")
+        return [ranker(self.name, **self.settings), *([] if first is None else [ranker_from_spec(first)])]
+
     @property
     def trees(self) -> bool:
         return RANKERS[self.name].kind == "trees"
@@ -75,17 +81,22 @@ def _family(name: str, *, large: bool = False, **settings: Any) -> Family:
 
 
 # In the order of trial: different in kind, good and cheap first. The first one takes no time, so that there is a model;
-# then small trees and large ones, of which later ones take the better.
+# then small trees and large ones, of which later ones take the better. Trees that start from a linear model are better
+# alone; those that do not are more different from the linear ones.
 ORDER = (
     _family("regression"),
     _family("tree-regression"),
     _family("tree-regression", large=True),
     _family("listnet"),
     _family("lambdamart"),
-    _family("boosted", loss="xendcg"),
+    _family("boosted", loss="xendcg", init="listnet"),
+    _family("boosted", loss="ranknet", init="listnet"),
     _family("mcrank"),
     _family("lambdarank"),
+    _family("boosted", loss="xendcg"),
+    _family("lambdamart", init="listnet"),
     _family("boosted", loss="centred-squared"),
+    _family("tree-regression", init="regression"),
     _family("boosted", loss="ranknet"),
     _family("mcrank-ordinal"),
     _family("mcrank-regression"),
@@ -99,6 +110,20 @@ ORDER = (
     _family("structured-svm"),
     _family("adarank-ndcg"),
 )
+# With time to train a few rankers once, those that need no second look at their settings.
+HASTY = (
+    _family("regression"),
+    _family("boosted", loss="centred-squared"),
+    _family("boosted", loss="ranknet"),
+    _family("lambdamart"),
+    _family("boosted", loss="xendcg"),
+    _family("tree-regression"),
+    _family("boosted", loss="listnet"),
+    _family("gbrank"),
+    _family("listnet"),
+    _family("lambdarank"),
+    _family("ranksvm"),
+)
 EARLY = 12  # families tried once before further settings of the leading ones are
 SETTLED = ("rsrank", "adarank-ndcg", "coordinate-ascent")  # tried once: nothing worth drawing is left to choose
 
@@ -108,16 +133,17 @@ TREE_PER_GRADE = ("mcrank", "mcrank-ordinal")
 
 def families(facts: DataFacts, names: Sequence[str] | None = None, growth: Growth | None = None) -> list[Family]:
     """The families that suit the data and the time, in the order of trial; of these ``names`` only, if given."""
+    order = ORDER if growth is None or growth.bagged or names is not None else HASTY
     found = []
-    for family in ORDER:
-        entry = RANKERS[family.name]
+    for family in order:
+        rankers = family.rankers()
         too_slow = not family.trees and family.name not in ("regression", "listnet") and facts.n_features > WIDE
         if (
             (names is not None and family.name not in names)
-            or (facts.missing and not entry.cls.accepts_missing)
-            or (facts.categories and not entry.cls.accepts_categories)
-            or (facts.weighted_documents and not entry.create(**family.settings)._weighs_documents())
-            or (facts.blockwise and not entry.cls.accepts_shards)
+            or (facts.missing and not all(one.accepts_missing for one in rankers))
+            or (facts.categories and not all(one.accepts_categories for one in rankers))
+            or (facts.weighted_documents and not all(one._weighs_documents() for one in rankers))
+            or (facts.blockwise and (len(rankers) > 1 or not rankers[0].accepts_shards))
             or (family.name == "lambdamart" and facts.longest > LONG_QUERY)
             or (family.name in TREE_PER_GRADE and facts.n_grades > MANY_GRADES)
             or (family.name in TREE_PER_GRADE and names is None and growth is not None and not growth.roomy)
@@ -141,6 +167,11 @@ def small_trees(facts: DataFacts) -> Settings:
         "subsample": 0.7,
         "l2": 1.7,
     }
+
+
+def sizes_of_trees(facts: DataFacts) -> list[int]:
+    """Numbers of leaves to choose from, where there is time to try few settings."""
+    return sorted({8, small_trees(facts)["n_leaves"], large_trees(facts)["n_leaves"]})
 
 
 def large_trees(facts: DataFacts) -> Settings:
@@ -190,6 +221,7 @@ def first_guess(family: Family, facts: DataFacts, growth: Growth, centre: Settin
         return dict(family.settings)
     if family.large or centre is None:
         centre = large_trees(facts) if family.large else small_trees(facts)
+        centre |= {} if growth.n_leaves is None else {"n_leaves": growth.n_leaves}
         return {**centre, **growth.first(centre["learning_rate"]), **family.settings}
     return {**centre, **growth.next(centre["learning_rate"]), **family.settings}
 

@@ -8,6 +8,7 @@ from gainful.data.rows import Array
 
 RULES = ("within", "shrunk", "uniform")
 WITHIN = 2.0  # standard errors below the best
+FARTHEST = 4.0  # standard errors below the best, beyond which a member would count less than a fiftieth of it
 CLEARLY = 4.0  # standard errors above it, where fewer queries were scored
 
 
@@ -52,8 +53,9 @@ def choose_weights(rule: str, values: Array, query_weights: Array | None = None)
     """One weight per member, with sum 1, from their values, (n_members, n_queries); NaN where a query was not scored.
 
     "uniform": all the same. "within": the same for members at most two paired standard errors below the best, none for
-    the others. "shrunk": ∝ exp(−t), t the number of paired standard errors below the best: every member counts, good
-    ones more. By these two, members that scored fewer queries than the best do not count: their errors are wide.
+    the others. "shrunk": ∝ exp(−t), t the number of paired standard errors below the best, and none beyond four: most
+    members count, good ones more. By these two, members that scored fewer queries than the best do not count: their
+    errors are wide.
     """
     covered = np.isfinite(values).sum(axis=1)  # all 0 where no query was left out
     if rule == "uniform" or not covered.any():
@@ -61,7 +63,7 @@ def choose_weights(rule: str, values: Array, query_weights: Array | None = None)
     else:
         leader = _leader(values, query_weights)
         below = np.array([max(0.0, errors_below(row, values[leader], query_weights)) for row in values])
-        raw = (below <= WITHIN).astype(np.float64) if rule == "within" else np.exp(-below)
+        raw = (below <= WITHIN).astype(np.float64) if rule == "within" else np.exp(-below) * (below <= FARTHEST)
         raw[covered < covered[leader]] = 0.0
     return np.asarray(raw / raw.sum())
 

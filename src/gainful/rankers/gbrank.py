@@ -107,7 +107,7 @@ class GBRank(TreeRanker):
         """The factor from the sum of the trees to the score."""
         return 1.0 / (self.best_iteration_ + 1) if self.update_ == "average" else 1.0
 
-    def _scorer(self) -> Trees:
+    def _tree_scorer(self) -> Trees:
         return Trees(self.booster_, self.best_iteration_, self.n_jobs, factor=self._factor())
 
     def _pack(self) -> dict[str, Any]:

@@ -157,7 +157,7 @@ class McRank(TreeRanker):
         link = self._link()
         return predicted if link is None else link(predicted)
 
-    def _scorer(self) -> Scorer:
+    def _tree_scorer(self) -> Scorer:
         if self._is_constant:
             return Constant(float(self._grades.relevance[0]))
         return Trees(self.booster_, self.best_iteration_, self.n_jobs, link=self._link())

@@ -254,8 +254,11 @@ class Sum:
 
     @classmethod
     def of(cls, parts: Sequence[Scorer], factors: Sequence[float]) -> Scorer:
-        """The sum, with all linear parts as one; parts with factor 0 are left out."""
-        used = [(part, factor) for part, factor in zip(parts, factors, strict=True) if factor != 0.0]
+        """The sum, with all linear parts as one, and without sums in it; parts with factor 0 are left out."""
+        used: list[tuple[Scorer, float]] = []
+        for part, factor in zip(parts, factors, strict=True):
+            inner = zip(part.parts, part.factors, strict=True) if isinstance(part, Sum) else [(part, 1.0)]
+            used += [(one, factor * own) for one, own in inner if factor * own != 0.0]
         flat = [(part.fold_inputs(), factor) for part, factor in used if isinstance(part, Linear)]
         others = [(part, factor) for part, factor in used if not isinstance(part, Linear)]
         if flat:

@@ -14,6 +14,7 @@ from gainful.data.categories import named_by_words
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
 from gainful.data.size import DataSize
+from gainful.debiasing.debias import Correction
 from gainful.errors import DataError, ParameterError, UnknownNameError, wording
 from gainful.metrics.value import measure_blocks
 from gainful.parameters.constraints import (
@@ -34,7 +35,16 @@ from gainful.parameters.constraints import (
 )
 from gainful.parameters.space import Space
 from gainful.rankers.base import Ranker
-from gainful.rankers.scorers import Scorer, Trees
+from gainful.rankers.first_model import (
+    RankerSpec,
+    add_scores,
+    check_first_ranker,
+    fit_first,
+    pack_first,
+    text_of,
+    unpack_first,
+)
+from gainful.rankers.scorers import Scorer, Sum, Trees
 from gainful.rankers.spaces import TREE_SPACE
 from gainful.training.monitor import Monitor
 from gainful.trees.booster_text import check_booster_text
@@ -45,6 +55,7 @@ from gainful.trees.grow import (
     grow_trees,
     lightgbm_params,
     predict_rows,
+    release_data,
     training_threads,
 )
 from gainful.trees.memory import tree_bytes
@@ -72,6 +83,8 @@ class TreeRanker(Ranker):
     categorical : features that hold categories (whole numbers ≥ 0), by number or name; features of text always do
     early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many trees; None never stops
     eval_metric : metric on ``eval_set``, by which the best iteration is chosen
+    init : a ranker to train first, such as "listnet": the trees start from its scores, and the model is the sum of
+        both. It must suit what the trees fit: "regression" for squared errors, "listnet" for most ranking losses
     warm_start : another ``fit`` continues from the trees of the best iteration, up to ``n_trees`` in all
     engine_params : LightGBM parameters, passed on unchanged (extra_trees, max_depth, …)
     n_jobs : threads; None for as many as are useful, -1 for all cores that this process may use
@@ -79,9 +92,11 @@ class TreeRanker(Ranker):
 
     Attributes
     ----------
-    booster_ : the ``lightgbm.Booster`` of the model, which ends with the best iteration
+    booster_ : the ``lightgbm.Booster`` of the model, which ends with the best iteration; with ``init``, its scores are
+        added to those of ``init_``
+    init_ : the fitted ranker of ``init``
     best_iteration_ : iterations in ``booster_``; ``n_iter_`` also counts those grown after the best one and dropped
-    feature_importances_ : total gain of the splits on each feature
+    feature_importances_ : total gain of the splits on each feature; the part of ``init_`` is not in it
     """
 
     accepts_missing: ClassVar[bool] = True
@@ -92,6 +107,7 @@ class TreeRanker(Ranker):
     accepts_init_scores: ClassVar[bool] = True
     resumes: ClassVar[bool] = True
     space: ClassVar[Space] = TREE_SPACE
+    _keeps_all_trees: ClassVar[bool] = False  # set by those who decide later where the model ends, by ``_end_with``
 
     _: KW_ONLY
     n_trees: int = parameter(300, Integer(low=1, help="maximum number of trees"))
@@ -120,6 +136,7 @@ class TreeRanker(Ranker):
     )
     early_stopping: int | None = parameter(50, patience("trees"))
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on eval_set that chooses the best iteration"))
+    init: Any = parameter(None, Maybe(inner=RankerSpec(), help="ranker whose scores the trees start from"))
     warm_start: bool = parameter(False, Flag(help="another fit continues the trees so far, up to n_trees in all"))
     engine_params: Mapping[str, Any] | None = parameter(
         None, Maybe(inner=Settings(), help="LightGBM parameters, passed on unchanged")
@@ -156,6 +173,8 @@ class TreeRanker(Ranker):
     def _why_no_contributions(self) -> str | None:
         if any((self.engine_params or {}).get(name) for name in LINEAR_LEAVES):
             return NO_CONTRIBUTIONS
+        if self.init is not None and self.init_._why_no_contributions() is not None:
+            return f"init: {self.init_._why_no_contributions()}"
         return super()._why_no_contributions()
 
     # -- for subclasses ------------------------------------------------------------------------------------------------
@@ -205,6 +224,7 @@ class TreeRanker(Ranker):
             monitor.patience = self.early_stopping
         if monitor.valid is not None and monitor.valid.whole is None and data.whole is not None:
             raise DataError("eval_set is on a cluster and X is not; put both on the cluster, or neither")
+        data = self._start_from_init(data, monitor)
         start = self._trees_to_continue(data, monitor)
         settings = {**self._lightgbm_params(), **self._constraints(data), **(params or {})}
         about: dict[str, Any] = {
@@ -235,8 +255,34 @@ class TreeRanker(Ranker):
             )
             scale = getattr(objective, "scale", None)
         self.best_iteration_ = monitor.best_iteration
-        self.booster_ = first_iterations(booster, self.best_iteration_)
+        self.booster_ = release_data(booster) if self._keeps_all_trees else booster
+        self._end_with(self.best_iteration_, cut=not self._keeps_all_trees)
         return scale
+
+    def _end_with(self, iteration: int, *, cut: bool = True) -> None:
+        """Let the model end with this iteration; without ``cut``, the trees after it stay in ``booster_``."""
+        self.best_iteration_ = iteration
+        if cut:
+            self.booster_ = first_iterations(self.booster_, iteration)
+
+    def _start_from_init(self, data: Dataset, monitor: Monitor) -> Dataset:
+        """The data with the scores of ``init`` as its initial scores; so the validation data of the monitor."""
+        if self.init is None:
+            self.__dict__.pop("init_", None)
+            return data
+        if data.whole is None:
+            raise DataError(f"{type(self).__name__} with init cannot train on a cluster; leave out init or the cluster")
+        if not (self.warm_start and hasattr(self, "booster_") and hasattr(self, "init_")):
+            self._keep_init(fit_first(self.init, self.eval_metric, data.whole, monitor))
+        if monitor.valid is not None:
+            monitor.valid = add_scores(self.init_, monitor.valid.whole)
+        return add_scores(self.init_, data.whole)
+
+    def _keep_init(self, first: Ranker) -> None:
+        """From now on the model also takes no more than this one does."""
+        self.init_ = first
+        self.__dict__["accepts_missing"] = first.accepts_missing
+        self.__dict__["accepts_categories"] = first.accepts_categories
 
     def _grow_by_xgboost(
         self, data: Dataset, start: Any, monitor: Monitor, factory: ObjectiveFactory | None
@@ -354,8 +400,23 @@ class TreeRanker(Ranker):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._lightgbm_params()
+        if self.init is not None:
+            if not self._accepts_init_scores():
+                raise ParameterError(f"{self._name_for_errors()} cannot start from another ranker's scores; drop init")
+            check_first_ranker(type(self).__name__, self.init)
+
+    def _find_correction(self, data: Dataset, debias: Any, max_bytes: int | str | None) -> Correction | None:
+        correction = super()._find_correction(data, debias, max_bytes)
+        if correction is not None and self.init is not None:
+            raise DataError(f"{type(self).__name__} with init cannot learn from clicks; leave out init")
+        return correction
 
     def _scorer(self) -> Scorer:
+        trees = self._tree_scorer()
+        return trees if self.init is None else Sum.of([trees, self.init_._scorer()], [1.0, 1.0])
+
+    def _tree_scorer(self) -> Scorer:
+        """How the trees score."""
         return Trees(self.booster_, self.best_iteration_, self.n_jobs)
 
     @property
@@ -367,8 +428,12 @@ class TreeRanker(Ranker):
 
     # -- model files ---------------------------------------------------------------------------------------------------
 
+    def _file_params(self) -> dict[str, Any]:
+        return super()._file_params() | {"init": text_of(self.init)}
+
     def _pack(self) -> dict[str, Any]:
         return {
+            **({} if self.init is None else pack_first(self.init_)),
             "booster": self.booster_.model_to_string(num_iteration=self.best_iteration_, importance_type="gain"),
             "best_iteration": self.best_iteration_,
         }
@@ -380,6 +445,8 @@ class TreeRanker(Ranker):
         if not 0 <= self.best_iteration_ <= check_booster_text(state["booster"], self.n_features_in_):
             raise ValueError("best_iteration is not one of the iterations")
         self.booster_ = first_iterations(lgb.Booster(model_str=state["booster"]), self.best_iteration_)
+        if self.init is not None:
+            self._keep_init(unpack_first(state, self.n_features_in_))
 
 
 def _scores_by(data: RankingData, trees: str, to_scores: Callable[[Array], Array]) -> Array:

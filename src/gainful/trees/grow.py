@@ -357,6 +357,13 @@ def first_iterations(booster: Any, iterations: int) -> Any:
     return lgb.Booster(model_str=booster.model_to_string(num_iteration=iterations))
 
 
+def release_data(booster: Any) -> Any:
+    """The same trees, without the data they were grown on."""
+    from gainful.trees.lightgbm_library import lgb
+
+    return lgb.Booster(model_str=booster.model_to_string(num_iteration=-1))
+
+
 def predict_rows(booster: Any, X: Any, iterations: int, n_jobs: int | None = None, **how: Any) -> Array:
     """Predictions by the first iterations, through the link of LightGBM's own objective if it has one."""
     if isinstance(X, ChunkedMatrix):
