@@ -711,7 +711,7 @@ def expected_of(case: Case, name: str) -> str:
         return "refuse"
     if case.expected != "missing":
         return case.expected
-    accepts = gainful.RANKERS[name].cls.accepts_missing and name != "blend"  # one of its members refuses them
+    accepts = gainful.RANKERS[name].cls.accepts_missing and gainful.RANKERS[name].kind != "blend"  # a member may refuse them
     return "fit" if accepts else "refuse"
 
 

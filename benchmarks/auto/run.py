@@ -136,9 +136,10 @@ def main() -> None:
     kept.mkdir(parents=True, exist_ok=True)
     names = [n for n in given.data.split(",") if n in MADE or (given.shared and (given.shared / n).exists())]
     systems = ["auto", *(p.name for p in PEERS)] if not given.only else given.only.split(",")
+    chosen = {int(fold) for fold in given.folds.split(",") if fold}
     for name in names:
         for i, parts in enumerate(folds_of(name, given.shared)):
-            for system in systems:
+            for system in systems if not chosen or i + 1 in chosen else ():
                 file = cell_file(kept, name, i, system)
                 if file.exists() and not given.fresh:
                     continue  # whatever the seed and the number of threads were; --kept DIR keeps others apart
@@ -269,6 +270,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="systems, with commas between them")
+    parser.add_argument("--folds", default="", help="from 1, with commas between them; all, if none is named")
     parser.add_argument("--kept", type=Path, default=HOME / "results" / "auto")
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument(

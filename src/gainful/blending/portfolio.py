@@ -66,10 +66,14 @@ class Family:
     def key(self) -> str:
         return spec_text(self.name, self.settings)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the ranker, and of the one it starts from."""
+        return (self.name, self.settings["init"]) if "init" in self.settings else (self.name,)
+
     def rankers(self) -> list[Ranker]:
-        """The ranker, and the one it starts from."""
-        first = self.settings.get("init")
-        return [ranker(self.name, **self.settings), *([] if first is None else [ranker_from_spec(first)])]
+        first, *others = self.names
+        return [ranker(first, **self.settings), *map(ranker, others)]
 
     @property
     def trees(self) -> bool:
@@ -133,13 +137,13 @@ TREE_PER_GRADE = ("mcrank", "mcrank-ordinal")
 
 def families(facts: DataFacts, names: Sequence[str] | None = None, growth: Growth | None = None) -> list[Family]:
     """The families that suit the data and the time, in the order of trial; of these ``names`` only, if given."""
-    order = ORDER if growth is None or growth.bagged or names is not None else HASTY
+    order = ORDER if growth is None or growth.bagged or names is not None else HASTY  # names may not be among those
     found = []
     for family in order:
         rankers = family.rankers()
         too_slow = not family.trees and family.name not in ("regression", "listnet") and facts.n_features > WIDE
         if (
-            (names is not None and family.name not in names)
+            (names is not None and not {*family.names} <= {*names})
             or (facts.missing and not all(one.accepts_missing for one in rankers))
             or (facts.categories and not all(one.accepts_categories for one in rankers))
             or (facts.weighted_documents and not all(one._weighs_documents() for one in rankers))
