@@ -711,8 +711,9 @@ def expected_of(case: Case, name: str) -> str:
         return "refuse"
     if case.expected != "missing":
         return case.expected
-    accepts = gainful.RANKERS[name].cls.accepts_missing and gainful.RANKERS[name].kind != "blend"  # a member may refuse them
-    return "fit" if accepts else "refuse"
+    if gainful.RANKERS[name].kind == "blend":
+        return "either"  # as its members do
+    return "fit" if gainful.RANKERS[name].cls.accepts_missing else "refuse"
 
 
 def of_ranker(name: str, case: Case, folder: Path) -> str:

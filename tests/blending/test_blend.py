@@ -88,13 +88,36 @@ def test_out_of_fold_scores_are_of_models_that_did_not_see_the_query(parts, blen
     folds = QueryFolds(train, 3, seed=0)
     member = next(one for one in blend.members_ if one.spec.startswith("lambdamart"))
     for k in range(3):
-        again = ranker_from_spec(member.spec).fit(folds.train(k), eval_set=folds.valid(k))
-        scores = again.predict(folds.valid(k))
+        again = ranker_from_spec(member.spec).set_params(n_trees=member.models[k].best_iteration_)
+        scores = again.fit(folds.train(k)).predict(folds.valid(k))
         assert np.array_equal(scores, member.models[k].predict(folds.valid(k)))
         offsets = folds.valid(k).offsets
         centred = np.concatenate([scores[a:b] - scores[a:b].mean() for a, b in pairwise(offsets)])
         assert member.spreads[k] == pytest.approx(centred.std())
         assert member.scores[folds.rows(k)] == pytest.approx(centred / centred.std())
+
+
+def test_the_trees_of_a_member_end_with_the_iteration_that_is_best_for_all_folds():
+    data = gainful.make_artificial(60, n_docs=12, n_features=6, seed=5)
+    data = data.replace(y=np.random.default_rng(0).permutation(data.y))  # noise: every fold alone stops elsewhere
+    spec = "lambdamart:n_trees=60:n_leaves=4:min_docs_in_leaf=3:early_stopping=none"
+    member = Blend([spec], folds=3, n_jobs=1).fit(data).members_[0]
+    folds, measure = QueryFolds(data, 3, seed=0), gainful.metric("ndcg@10")
+    total = np.zeros(60)
+    alone = []
+    for k in range(3):
+        fitted = ranker_from_spec(spec).fit(folds.train(k), eval_set=folds.valid(k))
+        curve = np.array([row["validation"] for row in fitted.history_])
+        total += curve * folds.valid(k).n_queries
+        alone.append(fitted.best_iteration_)
+    smooth = [total[np.clip(np.arange(i - 8, i + 9), 0, 59)].mean() for i in range(60)]
+    best = int(np.argmax(smooth)) + 1
+    assert [model.best_iteration_ for model in member.models] == [best] * 3 != alone
+    assert all(model.booster_.current_iteration() == best for model in member.models)
+    for k, model in enumerate(member.models):
+        assert np.array_equal(
+            member.values[folds.left_out[k]], measure.per_query(model.predict(folds.valid(k)), folds.valid(k))
+        )
 
 
 def test_the_score_is_the_weighted_mean_on_the_common_scale(parts, blend):

@@ -56,7 +56,7 @@ def test_any_blend_goes_to_onnx_and_json(mixed, parts, tmp_path, to):
 
 @pytest.mark.parametrize("to", ["elasticsearch", "opensearch", "solr"])
 def test_engines_refuse_a_mixture_and_name_the_way_out(mixed, tmp_path, to):
-    with pytest.raises(ExportError, match=r"a blend of different kinds; use .*onnx.*distill"):
+    with pytest.raises(ExportError, match=r"a sum of models of different kinds; use .*onnx.*distill"):
         gainful.export(mixed, tmp_path / "model", to=to)
     assert not list(tmp_path.iterdir())
 

@@ -77,7 +77,7 @@ def kind_of(form: Any) -> str:
         Net: "a net",
         ListNet: "a net over lists",
         Kernel: "a kernel machine",
-        Mixture: "a blend of different kinds",
+        Mixture: "a sum of models of different kinds",
     }
     return kinds[type(form)]
 

@@ -12,7 +12,7 @@ import numpy as np
 from gainful.compute.memory import size_text
 from gainful.data.categories import named_by_words
 from gainful.data.dataset import Dataset, RankingData
-from gainful.data.rows import Array
+from gainful.data.rows import Array, FeatureFacts
 from gainful.data.size import DataSize
 from gainful.debiasing.debias import Correction
 from gainful.errors import DataError, ParameterError, UnknownNameError, wording
@@ -268,7 +268,8 @@ class TreeRanker(Ranker):
     def _start_from_init(self, data: Dataset, monitor: Monitor) -> Dataset:
         """The data with the scores of ``init`` as its initial scores; so the validation data of the monitor."""
         if self.init is None:
-            self.__dict__.pop("init_", None)
+            for name in ("init_", "accepts_missing"):
+                self.__dict__.pop(name, None)
             return data
         if data.whole is None:
             raise DataError(f"{type(self).__name__} with init cannot train on a cluster; leave out init or the cluster")
@@ -279,10 +280,9 @@ class TreeRanker(Ranker):
         return add_scores(self.init_, data.whole)
 
     def _keep_init(self, first: Ranker) -> None:
-        """From now on the model also takes no more than this one does."""
+        """From now on the model takes missing values only if this one does."""
         self.init_ = first
         self.__dict__["accepts_missing"] = first.accepts_missing
-        self.__dict__["accepts_categories"] = first.accepts_categories
 
     def _grow_by_xgboost(
         self, data: Dataset, start: Any, monitor: Monitor, factory: ObjectiveFactory | None
@@ -337,6 +337,10 @@ class TreeRanker(Ranker):
     def _refuse_checkpoint(self) -> None:
         super()._refuse_checkpoint()
         refuse_unresumable(self.engine_params, type(self).__name__)
+
+    def _refuse_missing(self, facts: FeatureFacts, what: str) -> None:
+        if self.init is not None:  # trees alone take them
+            super()._refuse_missing(facts, what)
 
     def _refuse_columns(self, data: Dataset) -> None:
         super()._refuse_columns(data)
