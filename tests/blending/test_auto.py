@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ from few_trees import few_trees
 from gainful import Auto, DataError, InterruptedFitWarning, ParameterError
 from gainful.blending import auto as auto_module
 from gainful.blending import blend as blend_module
-from gainful.blending.folds import Clock
-from gainful.blending.growth import Growth, Pace
+from gainful.blending.folds import Clock, QueryFolds, smooth_peak
+from gainful.blending.growth import Growth, Pace, find_size
 from gainful.blending.portfolio import (
     EARLY,
     ORDER,
@@ -90,10 +91,56 @@ def test_trees_fit_into_the_time():
     assert (some.n_trees, some.rate, some.roomy, some.bagged) == (600, 1.0, False, True)
     assert (little.n_trees, little.bagged) == (140, False)
     assert 4 * pace.seconds(little.n_trees) == pytest.approx(60.0)
-    assert little.first(0.07)["learning_rate"] == pytest.approx(0.3)  # 600 / 140 times as much
+    assert little.first(0.02)["learning_rate"] == pytest.approx(0.02 * 2.5 * 600 / 140)
     assert Growth.within(0.1, pace).first(0.06) == {"learning_rate": 0.3, "n_trees": 30, "early_stopping": 30}
     assert "mcrank" not in [family.name for family in families(FACTS, None, little)]
     assert "mcrank" in [family.name for family in families(FACTS, ["mcrank"], little)]
+
+
+def test_trees_start_only_from_rankers_that_suit_the_data_and_are_named():
+    def starts(facts, names=None):
+        return {family.settings["init"] for family in families(facts, names) if "init" in family.settings}
+
+    assert starts(FACTS) == {"listnet", "regression"}
+    assert starts(FACTS, ["lambdamart", "tree-regression"]) == set()
+    assert starts(FACTS, ["lambdamart", "tree-regression", "regression"]) == {"regression"}
+    assert starts(replace(FACTS, missing=True)) == starts(replace(FACTS, blockwise=True)) == set()
+    assert [family.key for family in families(FACTS, None, Growth(bagged=False))][1:3] == [
+        "boosted:loss=centred-squared",
+        "boosted:loss=ranknet",
+    ]
+
+
+def rows_with(relevance, n_queries=90, noise=0.0):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((20 * n_queries, 4))
+    value = relevance(X) + noise * rng.standard_normal(len(X))
+    grades = np.searchsorted(np.quantile(value, (0.6, 0.85)), value)
+    return gainful.RankingData.from_rows(X, grades, qid=np.repeat(np.arange(n_queries), 20))
+
+
+@pytest.mark.parametrize(
+    ("data", "best"),
+    [
+        (rows_with(lambda X: X.sum(axis=1), noise=3.0), 2),  # additive and noisy: stumps
+        (rows_with(lambda X: X[:, 0] * X[:, 1] * X[:, 2]), 16),  # nothing to see in two features alone
+    ],
+)
+def test_the_size_of_trees_follows_the_data(data, best):
+    settings = {"min_docs_in_leaf": 5, "n_jobs": 1}
+    given = Pace(start=0.0, tree=1e-3)
+    size, pace = find_size(QueryFolds(data, 3, 0), (2, 16), settings, 1000.0, given, 1)
+    assert size == best
+    assert pace.start == 0.0
+    assert pace.tree > 0.0
+    assert find_size(QueryFolds(data, 3, 0), (2, 16), settings, 0.1, given, 1) == (None, given)  # no time to find out
+
+
+def test_the_peak_of_a_curve_is_not_its_highest_spike():
+    curve = np.concatenate([np.linspace(0.0, 1.0, 50), np.linspace(1.0, 0.5, 50)])
+    curve[90] = 2.0
+    assert smooth_peak(curve) in range(46, 54)
+    assert smooth_peak(np.full(7, np.nan)) == 6  # a metric that is never defined: all trees
 
 
 def test_some_families_then_by_turns_the_leading_ones_and_the_others():

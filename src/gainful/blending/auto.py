@@ -158,7 +158,7 @@ class Auto(BlendedRanker):
         if pace is None:
             return None, Growth()
         growth = Growth.within(clock.left, pace, workers)
-        if growth.bagged:
+        if growth.bagged or not any(family.trees for family in families(facts, self.rankers, growth)):
             return pace, growth
         size, pace = find_size(folds, sizes_of_trees(facts), small_trees(facts), clock.left, pace, threads)
         return pace, Growth.once(clock.left, pace, workers, size)
