@@ -155,15 +155,18 @@ def main() -> None:
                       f"{found['seconds']:.0f} s", flush=True)  # fmt: skip
     found = results_of(given.kept / given.clock)
     if given.page is not None:
-        found = write_page(given.page, HEAD, found)
+        found = write_page(given.page, HEAD, found, means_of_auto(given.kept / given.clock))
     print("\n".join(tables(found)))
 
 
-def write_page(page: Path, head: str, found: Results) -> Results:
-    """The tables of these figures and of those that the page had; the figures are kept beside it."""
+def write_page(page: Path, head: str, found: Results, ours: Means | None = None) -> Results:
+    """The tables of these figures and of those that the page had; the figures are kept beside it.
+
+    ``ours``: what ``auto`` has now, also where the peer was measured beside an earlier one.
+    """
     figures = page.with_suffix(".json")
     if figures.exists():
-        found = merge(json.loads(figures.read_text()), found)
+        found = merge(renew(json.loads(figures.read_text()), ours or {}), found)
     figures.write_text(json.dumps(found, indent=1) + "\n")
     page.write_text("\n".join([head, *tables(found)]))
     return found
@@ -179,13 +182,16 @@ random search that stops early on the validation queries, and is then refitted w
 validation queries together; the refit is not counted. The end of the time ends the last training, of a peer as of
 `auto`. NDCG@10 over the test queries; *auto* is on the same folds as
 the system of the row, and *auto − it* is paired by query. Differences above two standard errors are **bold**; those in
-which `auto` does worst come first.
+which `auto` does worst come first. Where a standard error has ≈, the peer ran beside an earlier `auto`, and the error is
+that of the difference to it: values of single queries are not kept.
 """
 
 
 # Data set and seconds → system → fold → queries, mean, mean of auto less it, variance of that. These add up to the
-# table of all folds, so a run may go on elsewhere; values of single queries stay where they were made.
+# table of all folds, so a run may go on elsewhere; values of single queries stay where they were made. A fifth number,
+# 1, says that the variance is that of an earlier auto.
 Results = dict[str, dict[str, dict[str, list[float]]]]
+Means = dict[str, dict[int, tuple[int, float]]]  # data set and seconds → fold → queries and mean of auto
 
 
 def results_of(kept: Path) -> Results:
@@ -202,6 +208,29 @@ def results_of(kept: Path) -> Results:
                     systems = found.setdefault(f"{name} {folder.name[:-1]}", {})
                     systems.setdefault(system, {})[str(fold + 1)] = figures_of(ours, theirs)
     return found
+
+
+def means_of_auto(kept: Path) -> Means:
+    found: Means = {}
+    for name in (*REAL, *MADE):
+        for folder in kept.glob("*s"):
+            for fold in range(5):
+                ours = cell_values(folder, name, fold, "auto")
+                if ours is not None:
+                    found.setdefault(f"{name} {folder.name[:-1]}", {})[fold + 1] = len(ours), float(ours.mean())
+    return found
+
+
+def renew(results: Results, ours: Means) -> Results:
+    """The differences of the ``auto`` of now; their variances stay what they were, since peers' values are not kept."""
+    for title, systems in results.items():
+        mine = ours.get(title, {})
+        for folds in systems.values():
+            for key in [one for one in folds if set(folds_in(one)) <= set(mine)]:
+                counts, means = np.array([mine[fold] for fold in folds_in(key)]).T
+                n, theirs, _, variance = folds[key][:4]
+                folds[key] = [n, theirs, round(float(counts @ means / counts.sum()) - theirs, 8), variance, 1.0]
+    return results
 
 
 def figures_of(ours: Array, theirs: Array) -> list[float]:
@@ -242,18 +271,19 @@ def table(title: str, systems: dict[str, dict[str, list[float]]]) -> str:
     name, seconds = title.split()
     rows = []
     for system, folds in systems.items():
-        n, means, gaps, variances = np.array(list(folds.values())).T
+        n, means, gaps, variances = np.array([one[:4] for one in folds.values()]).T
+        about = "≈" if any(len(one) > 4 for one in folds.values()) else ""
         total, mean, gap = n.sum(), (n * means).sum() / n.sum(), (n * gaps).sum() / n.sum()
         squares = ((n - 1) * variances + n * gaps**2).sum() - total * gap**2
         error = float(np.sqrt(squares / (total - 1) / total))
         count = sum(len(folds_in(key)) for key in folds)
-        rows.append((gap / max(error, 1e-12), system, mean, gap, error, count, int(total)))
+        rows.append((gap / max(error, 1e-12), system, mean, gap, f"{about}{error:.4f}", count, int(total)))
     lines = [f"## {name}: {max(row[-1] for row in rows):,} test queries, {seconds} s per fold", ""]
     lines += ["| | NDCG@10 | auto | auto − it | ± s.e. | folds |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
     for ratio, system, mean, gap, error, count, _ in sorted(rows):
         shown = f"**{gap:+.4f}**" if abs(ratio) > 2 else f"{gap:+.4f}"
         of = 1 if name in MADE else 5
-        lines.append(f"| {system} | {mean:.4f} | {mean + gap:.4f} | {shown} | {error:.4f} | {count} of {of} |")
+        lines.append(f"| {system} | {mean:.4f} | {mean + gap:.4f} | {shown} | {error} | {count} of {of} |")
     return "\n".join([*lines, ""])
 
 
