@@ -96,7 +96,7 @@ ORDER = (
     _family("structured-boost"),
     _family("softrank"),
     _family("coordinate-ascent"),
-    _family("structured-svm"),
+    _family("structured-svm-tight"),
     _family("adarank-ndcg"),
 )
 EARLY = 12  # families tried once before further settings of the leading ones are
