@@ -14,7 +14,7 @@ QUESTIONS = (
     ("Does a result's worth depend on the others?", "list-net", "scores the list as a whole"),
     ("A few hundred queries or fewer?", "regression · ranksvm · listnet", "few examples, few parameters"),
     ("Does every feature cost time at query time?", "rsrank-sparse", "a path from all features to few"),
-    ("You need proof that training is finished?", "structured-svm · rankmm-1", "convex, with a certificate"),
+    ("You need proof that training is finished?", "ranksvm · rankmm-1", "convex, with a certificate"),
     ("You have a measure or a loss of your own?", "coordinate-ascent · linear · boosted", "any function drives them"),
 )
 OTHERWISE = ("lambdamart · mcrank-ordinal · ranksvm", "compare them on your queries")

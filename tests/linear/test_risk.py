@@ -131,3 +131,26 @@ def test_along_a_line_equals_the_risk_from_scores(bound, threads, monkeypatch):
         c *= np.repeat(weights, np.diff(offsets))
         found = risk.along(scores, direction, t)
         assert found == pytest.approx((weights @ xi, float(c @ direction)), rel=1e-10, abs=1e-12)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.003])
+def test_equal_weights_equal_weights_that_almost_are(training, share):
+    """Weights that agree are multiplied in at the end; the slightest difference goes the other way."""
+    problem, X, w, weights = training
+    equal = np.full(len(weights), share)
+    nearly = equal.copy()
+    nearly[0] *= 1.0 + 1e-12
+    found, other = (risk_of(problem, X, one).value_and_gradient(w) for one in (equal, nearly))
+    assert found[0] == pytest.approx(other[0], rel=1e-11)
+    np.testing.assert_allclose(found[1], other[1], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_used", [0, 1, 2, 3, 4, 5, 8, 11, 40])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_with_few_rows_in_use(rng, n_used, dtype):
+    X, c, sums = rng.normal(size=(40, 7)).astype(dtype), np.zeros(30), rng.normal(size=7)
+    used = rng.permutation(30)[:n_used]
+    c[used] = rng.normal(size=len(used))
+    found = sums.copy()
+    Features(X).add_gradient(c, 6, 36, found)
+    np.testing.assert_allclose(found, sums + c @ X[6:36].astype(float), rtol=1e-12, atol=1e-12)

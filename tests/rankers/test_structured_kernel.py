@@ -82,6 +82,7 @@ def test_similarities_are_those_of_scikit_learn_to_the_last_digit(small, kernel)
     np.testing.assert_array_equal(scorer.similarities(test.X), expected)
 
 
+@pytest.mark.filterwarnings("ignore:the convex bound is lowest at w = 0:gainful.DataWarning")
 def test_rbf_learns_what_no_linear_ranker_can(crossed):
     train, test = crossed
     assert StructuredSVM("ndcg@5", C=100.0).fit(train).score(test) < 0.8
@@ -135,6 +136,7 @@ def test_the_variance_by_blocks(dtype):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.filterwarnings("ignore:the convex bound is lowest at w = 0:gainful.DataWarning")
 def test_zero_rows_and_duplicates_give_finite_scores(kernel):
     X = np.repeat([[0.0, 0.0], [1.0, 2.0], [-1.0, 0.5]], 4, axis=0)
     data = RankingData.from_rows(X, np.tile([0, 1], 6), np.repeat([1, 2], 6))

@@ -661,6 +661,7 @@ def test_degenerate_problems_with_rescaled_slack(name, C):
 
 
 @pytest.mark.filterwarnings("ignore:the highest grade is:gainful.DataWarning")
+@pytest.mark.filterwarnings("ignore:the convex bound is lowest at w = 0:gainful.DataWarning")
 def test_fifty_grades_and_no_cut_off(rng):
     X = rng.normal(size=(200, 4))
     y = np.concatenate([rng.permutation(50) for _ in range(4)]).astype(float)
@@ -672,3 +673,47 @@ def test_fifty_grades_and_no_cut_off(rng):
 def test_tiny_weight_of_the_loss_still_ranks(parts):
     train, _, test = parts
     assert StructuredSVM(C=1e-8).fit(train).score(test) > 0.65
+
+
+# -- where the convex bound is lowest at 0 -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def noise():
+    """Features that say nothing about the grades."""
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(900, 4)), rng.integers(0, 3, size=900).astype(float)
+    return RankingData.from_rows(X, y, np.repeat(np.arange(30), 30))
+
+
+@pytest.mark.parametrize("C", [1e-6, 1e-2, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize("of", [{}, {"rescaling": "slack"}, {"scale": "standard"}], ids=str)
+def test_a_minimum_at_zero_is_reported_for_every_c(noise, C, of):
+    with pytest.warns(gainful.DataWarning, match="lowest at w = 0 .*structured-svm-tight"):
+        model = StructuredSVM(C=C, **of).fit(noise)
+    problem = RankingProblem.ndcg(noise.y, noise.offsets, 10, position_weights=np.arange(10.0, 0.0, -1.0))
+    at_zero = C * violations(problem, np.zeros(noise.n_rows))[0].mean()
+    assert model.certificate_.dual == pytest.approx(at_zero, rel=1e-4)
+    assert np.abs(model.coef_).max() < 1e-12
+
+
+@pytest.mark.parametrize("factor", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("C", [1e-8, 1.0, 1e6])
+def test_short_weights_that_rank_are_not_reported(parts, factor, C):
+    train, _, test = parts
+    scaled = RankingData.from_rows(train.X * factor, train.y, train.qid)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = StructuredSVM(C=C / factor**2, max_iter=100).fit(scaled)
+    assert model.score(test) > 0.65
+
+
+def test_learning_position_weights_reports_a_minimum_at_zero_once(noise):
+    with pytest.warns(gainful.DataWarning, match="lowest at w = 0") as found:
+        StructuredSVM(position_weights="learn").fit(noise)
+    assert len(found) == 1
+
+
+def test_the_tight_bound_is_not_at_zero_there(noise):
+    assert np.abs(gainful.ranker("structured-svm-tight").fit(noise).coef_).max() > 1e-3

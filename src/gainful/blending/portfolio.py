@@ -111,7 +111,7 @@ ORDER = (
     _family("structured-boost"),
     _family("softrank"),
     _family("coordinate-ascent"),
-    _family("structured-svm"),
+    _family("structured-svm-tight"),
     _family("adarank-ndcg"),
 )
 # With time to train a few rankers once, those that need no second look at their settings.

@@ -6,6 +6,8 @@ Sums are float64 whatever X is stored in. Row ``i`` of X belongs to entry ``i âˆ
 
 from __future__ import annotations
 
+from numba import uint64
+
 from gainful.compute.compiled import LOOSE, kernel
 
 
@@ -20,28 +22,26 @@ def dense_scores(X, w, lo, hi, out):
 
 
 @kernel(fastmath=LOOSE)
-def dense_gradient(X, c, lo, hi, gradient):
-    """gradient += X[lo:hi]' c, four rows at a time so that the gradient is read and written once for them."""
-    i = lo
-    while i < hi:
-        i0, i1, i2, i3 = i, i, i, i
-        found = 0
-        while i < hi and found < 4:
-            if c[i - lo] != 0.0:
-                i0, i1, i2, i3 = i1, i2, i3, i
-                found += 1
-            i += 1
-        if found == 0:
-            break
-        i2 = i2 if found > 1 else i3  # the last few: rows named twice count once
-        i1 = i1 if found > 2 else i3
-        i0 = i0 if found > 3 else i3
-        c0 = c[i0 - lo] if found > 3 else 0.0
-        c1 = c[i1 - lo] if found > 2 else 0.0
-        c2 = c[i2 - lo] if found > 1 else 0.0
-        c3 = c[i3 - lo]
+def dense_gradient(X, c, lo, hi, gradient, rows):
+    """gradient += X[lo:hi]' c, four rows at a time so that the gradient is read and written once for them.
+
+    The rows where c is not 0 are listed first, in ``rows``: a search for the next one would delay the products.
+    """
+    n = 0
+    for i in range(uint64(hi - lo)):
+        rows[n] = i
+        n += c[i] != 0.0
+    fours = n - n % 4
+    for k in range(0, fours, 4):
+        i0, i1, i2, i3 = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
+        c0, c1, c2, c3 = c[i0], c[i1], c[i2], c[i3]
+        i0, i1, i2, i3 = lo + i0, lo + i1, lo + i2, lo + i3
         for j in range(len(gradient)):
             gradient[j] += (X[i0, j] * c0 + X[i1, j] * c1) + (X[i2, j] * c2 + X[i3, j] * c3)
+    for k in range(fours, n):
+        i0, c0 = lo + rows[k], c[rows[k]]
+        for j in range(len(gradient)):
+            gradient[j] += X[i0, j] * c0
 
 
 @kernel
@@ -54,7 +54,7 @@ def sparse_scores(data, indices, indptr, w, lo, hi, out):
 
 
 @kernel
-def sparse_gradient(data, indices, indptr, c, lo, hi, gradient):
+def sparse_gradient(data, indices, indptr, c, lo, hi, gradient, rows):
     for i in range(lo, hi):
         if c[i - lo] != 0.0:
             for p in range(indptr[i], indptr[i + 1]):

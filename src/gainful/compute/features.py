@@ -33,4 +33,4 @@ class Features:
 
     def add_gradient(self, c: Array, lo: int, hi: int, gradient: Array) -> None:
         """gradient += X[lo:hi]' c."""
-        self._gradient(*self.parts, c, lo, hi, gradient)
+        self._gradient(*self.parts, c, lo, hi, gradient, np.empty(hi - lo, np.int32))

@@ -78,6 +78,7 @@ def risk_of_features(
     values = np.empty(len(offsets) - 1)
     scores = np.empty(int(offsets[-1])) if want_scores else None
     step = max(1, min(CHUNK_ROWS, int(CHUNK_BYTES / max(features.row_bytes, 1.0))))
+    one = None if weights is None else common_value(weights)  # multiplies the sum, not every row
 
     def task(first: int, last: int) -> Array:
         cuts = chunks(offsets, first, last, step)
@@ -89,14 +90,21 @@ def risk_of_features(
             c = own_c[: hi - lo]
             features.scores(w, lo, hi, s)
             fill(read_only(s), a, b, values, c)
-            if weights is not None:
+            if weights is not None and one is None:
                 c *= np.repeat(weights[a:b], np.diff(offsets[a : b + 1]))
             features.add_gradient(c, lo, hi, gradient)
         return gradient
 
     gradient = np.sum(run_in_threads(offsets, threads, task), axis=0)
+    if one is not None:
+        gradient *= one
     total = float(values.sum()) if weights is None else float(weights @ values)
     return total, gradient, scores
+
+
+def common_value(weights: Array) -> float | None:
+    """The weight that all queries have, or None if they differ."""
+    return float(weights[0]) if len(weights) and (weights == weights[0]).all() else None
 
 
 def risk_along(

@@ -141,6 +141,8 @@ def _scores(data: RankingData, w: Array) -> Array:
 
 
 def _sum(a: Array, factor: float, b: Array) -> Array:
+    if factor == -1.0:
+        return np.subtract(a, b)
     total = np.multiply(b, factor)
     total += a
     return total

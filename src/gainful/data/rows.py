@@ -142,10 +142,10 @@ def rows_of_queries(offsets: Array, queries: Array) -> Array:
 
 def chunks(offsets: Array, first: int, last: int, step: int) -> list[int]:
     """Queries at which to cut, so that each chunk has about ``step`` rows and at least one query."""
-    cuts = [first]
+    cuts, ends = [first], offsets[: last + 1]
     while cuts[-1] < last:
         here = cuts[-1]
-        there = int(np.searchsorted(offsets[: last + 1], offsets[here] + step, side="right")) - 1
+        there = int(ends.searchsorted(ends[here] + step, "right")) - 1
         cuts.append(max(here + 1, there))
     return cuts
 

@@ -14,7 +14,7 @@ from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
 from gainful.data.size import DataSize
 from gainful.data.splits import split
-from gainful.errors import ParameterError
+from gainful.errors import DataWarning, ParameterError
 from gainful.linear.journal import Journal
 from gainful.linear.scaling import SCALE, Scaling
 from gainful.linear.structured import ProblemSpec, ShiftedRisk, StructuredRisks
@@ -43,6 +43,10 @@ from gainful.solvers.subgradient import minimize_subgradient
 from gainful.training.monitor import Monitor
 
 MOST_INNER_ITERATIONS = 1000  # tolerance of the convex problem in one step of CCCP
+AT_ZERO = (
+    "the convex bound is lowest at w = 0 on these data, whatever C is, so the model hardly ranks; "
+    "use the tight bound ('structured-svm-tight', or bound='tight')"
+)
 HELD_OUT = 0.25  # share of training queries that "learn" holds out without validation data
 
 
@@ -53,6 +57,7 @@ class StructuredPath(PathState):
     blocks: StructuredRisks
     start: Array | None
     bundle: Bundle | None = None
+    is_zero: bool = False  # the convex bound is lowest at w = 0
 
     def risk(self, bound: str) -> Risk:
         return self.blocks.risk(bound)
@@ -67,7 +72,8 @@ class StructuredSVM(PathOverC, Ranker):
         ½‖w‖² + (C/m) Σ_q max_y [ Δ_q(y) + w·Ψ(x_q, y) − w·Ψ(x_q, y_q) ],   Ψ(x, y) = Σ_i A(y_i) x_i
 
     where Δ is the loss of the ranking y and y_q the perfect ranking (the mean over all perfect rankings with
-    ``ties="average"``). It is solved to a certified gap. On data that no linear ranker fits well, its optimum is w ≈ 0.
+    ``ties="average"``). It is solved to a certified gap. On data that no linear ranker fits well, its optimum is w = 0
+    for every C; ``fit`` warns if so.
 
     With ``bound="tight"`` the perfect ranking is replaced by the ranking that w itself predicts::
 
@@ -173,7 +179,9 @@ class StructuredSVM(PathOverC, Ranker):
         self.__dict__.pop("position_weights_search_", None)  # of an earlier fit
         journal = None if monitor.checkpoint is None else Journal(monitor)
         weights, self.position_weights_name_ = self._chosen_weights(data, monitor, journal)
-        self._fit_with(weights, data, monitor, journal)
+        training = self._fit_with(weights, data, monitor, journal)
+        if training.is_zero and training.certificate is not None and training.certificate.primal > 0:
+            warnings.warn(AT_ZERO, DataWarning, stacklevel=2)
 
     def _check_combination(self, monitor: Monitor) -> None:
         owner = type(self).__name__
@@ -186,10 +194,14 @@ class StructuredSVM(PathOverC, Ranker):
             raise ParameterError(f"{owner}: bound='tight' has its own methods (tight_method); omit solver")
         self._check_path(monitor)
 
-    def _fit_with(self, weights: Array | None, data: Dataset, monitor: Monitor, journal: Journal | None) -> None:
+    def _fit_with(
+        self, weights: Array | None, data: Dataset, monitor: Monitor, journal: Journal | None
+    ) -> StructuredPath:
         """Solve for every C given and keep the best on the validation data, or the only one."""
-        self._follow_path(self._training(data, weights, journal), monitor)
+        training = self._training(data, weights, journal)
+        self._follow_path(training, monitor)
         self.position_weights_ = weights
+        return training
 
     def _training(self, data: Dataset, weights: Array | None, journal: Journal | None) -> StructuredPath:
         measure = metric(self.metric)
@@ -271,7 +283,7 @@ class StructuredSVM(PathOverC, Ranker):
         solution = minimize_bundle(
             risk, C, tol=self.tol, max_iter=self.max_iter, bundle=training.bundle, monitor=monitor
         )
-        training.bundle = solution.bundle
+        training.bundle, training.is_zero = solution.bundle, solution.is_zero(C)
         self._take(training, solution)
 
     def _solve_subgradient(self, training: StructuredPath, C: float, monitor: Monitor) -> None:

@@ -48,6 +48,7 @@ LONGEST_STEP = 3.0  # of the line search past a proximal trial point
 MOST_EVALUATIONS = 3  # per line search
 WORTHWHILE = 0.05  # fraction of the gap that another evaluation must promise
 STALLED = 60  # iterations without progress
+DUST = 1e-6  # of the longest step that a plane allows
 ROUNDING = 1e-13  # relative decrease of the objective that counts as progress
 
 
@@ -70,6 +71,16 @@ class BundleSolution(Solution):
 
     bundle: Bundle
 
+    def is_zero(self, C: float) -> bool:
+        """Whether the minimum is at w = 0, for all C: no descent from there, and w is what rounding leaves.
+
+        A tiny C moves w little too, but by C times a gradient.
+        """
+        lowest = C * self.bundle.risk_at_zero
+        longest = C * math.sqrt(self.bundle.steepness())  # what a plane can move w by
+        no_descent = lowest - self.certificate.primal <= ROUNDING * lowest
+        return self.converged and no_descent and float(np.linalg.norm(self.w)) < DUST * longest
+
 
 class Bundle:
     """Planes offset + gradient·w below the risk, with their Gram matrix and the dual weights of the last C.
@@ -88,6 +99,7 @@ class Bundle:
         self.n_features, self.max_planes = n_features, max_planes
         self.n_planes = 0
         self.anchor: Point | None = None
+        self.risk_at_zero = math.nan  # where known
         capacity = min(32, max_planes) + 1
         self.gradients = np.zeros((capacity, n_features))
         self.gram = np.zeros((capacity, capacity))
@@ -290,6 +302,8 @@ class _Search:
             raise DataError("the risk is not finite at the start of training; are the features scaled sensibly?")
         self.n_iter += 1
         self.bundle.add(gradient, value - float(gradient @ w))
+        if not w.any():
+            self.bundle.risk_at_zero = value
         self._accept(Point(w, value, scores, True))
 
     def _accept(self, point: Point) -> None:

@@ -308,3 +308,43 @@ def test_stages_read_only_what_stages_before_them_wrote(monkeypatch, rng):
         found_xi, found_c = way(s)
         np.testing.assert_array_equal(found_xi, xi)
         np.testing.assert_array_equal(found_c, c)
+
+
+# -- the guess at the candidates ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("bound", ["convex", "tight"])
+def test_results_do_not_depend_on_earlier_calls(rng, ties, bound):
+    problem, y, offsets = random_problem(rng, n_queries=20, longest=60, k=5)
+    for _ in range(10):
+        scores = rng.normal(size=len(y))
+        scores = np.round(scores) if ties else scores
+        fresh = RankingProblem.ndcg(y, offsets, 5, position_weights=problem.position_weights)
+        for found, wanted in zip(violations(problem, scores, bound), violations(fresh, scores, bound), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("wrong", ["repeated", "random"])
+def test_wrong_guesses_change_nothing(rng, wrong):
+    problem, y, offsets = random_problem(rng, n_queries=20, longest=60, k=5)
+    scores = rng.normal(size=len(y))
+    wanted = violations(problem, scores)
+    for _ in range(5):
+        problem.guess[:] = rng.integers(0, np.repeat(np.diff(offsets), np.diff(offsets)))
+        if wrong == "repeated":  # the best row of its query, everywhere: few rows score as high
+            best = np.array([int(np.argmax(scores[a:b])) for a, b in pairwise(offsets)])
+            problem.guess[:] = np.repeat(best, np.diff(offsets))
+        for found, right in zip(violations(problem, scores), wanted, strict=True):
+            np.testing.assert_array_equal(found, right)
+
+
+def test_the_candidates_of_a_call_are_the_next_guess(rng):
+    problem, y, offsets = random_problem(rng, n_queries=3, longest=40, n_grades=2, k=4)
+    scores = rng.normal(size=len(y))
+    violations(problem, scores, threads=1)
+    for q in np.flatnonzero(problem.active):
+        lo, b = int(offsets[q]), int(problem.blocks[q])
+        rows = problem.order[int(problem.starts[b]) : int(problem.starts[b + 1])]
+        best = rows[np.argsort(-scores[lo + rows], kind="stable")][:4]
+        assert problem.guess[lo : lo + len(best)].tolist() == best.tolist()

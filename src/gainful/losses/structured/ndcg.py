@@ -132,6 +132,7 @@ class Part:
     gains: Array  # of each grade of each query
     target: Array
     no_target: Array
+    guess: Array  # the candidates of the last call
 
     @classmethod
     def of(cls, problem: RankingProblem, first: int, last: int, method: str) -> Part:
@@ -146,7 +147,7 @@ class Part:
                 frozenset(np.unique(ways[first:last]).tolist()), int(states[first:last].max()),
                 min(problem.depth, longest), longest, int(np.diff(blocks).max()),
                 read_only(problem.gains[int(blocks[0]) : int(blocks[-1])]), target,
-                read_only(np.zeros(len(target))),
+                read_only(np.zeros(len(target))), problem.guess[int(offsets[0]) : int(offsets[-1])],
             )  # fmt: skip
         found: Part = problem.parts[key]
         return found
@@ -160,22 +161,23 @@ class Run:
     """
 
     def __init__(self, problem: RankingProblem, scores: Array, first: int, last: int, method: str = "automatic"):
-        self.problem, self.scores = problem, scores
+        self.problem, self.scores, self.kernels = problem, scores, _kernels()
         part = self.part = Part.of(problem, first, last, method)
         n, n_rows = last - first, len(scores)
         self.way, self.centres = part.ways.copy(), np.empty(n)
-        self.rows, self.top = np.empty(n_rows, np.int32), np.zeros(n_rows)  # 0 where there is no candidate
+        self.rows, self.top = part.guess.copy(), np.zeros(n_rows)  # 0 where there is no candidate
         self.ends, self.slots = np.empty(len(part.gains), np.int64), np.empty((n, problem.depth), np.int64)
         self.reals = np.empty((5, part.slots + 1))
         self.ints = np.empty((7, max(part.slots, part.most_grades)), np.int64)
         self._find_candidates()
 
     def _find_candidates(self) -> None:
-        kernels, p, part = _kernels(), self.problem, self.part
+        kernels, p, part = self.kernels, self.problem, self.part
         about = (self.scores, part.first, part.last, p.offsets, p.order, p.blocks, p.starts, p.position_weights)
         into = (self.way, self.centres, self.rows, self.top, self.ends)
         if part.slots <= kernels.INSERTION_DEPTH:
-            kernels.top_candidates(*about, *into)
+            kernels.top_candidates(*about, *into, np.empty(part.longest, np.int32))
+            part.guess[:] = self.rows
         else:
             spare = np.empty((2, part.longest), np.int32)
             kernels.sorted_candidates(*about, *into, spare[0], spare[1])
@@ -187,7 +189,7 @@ class Run:
 
     def rank(self, way: Array, top: Array, gains: Array, prices: Array | None = None) -> None:
         """Write each query's best sequence of grades to ``slots``, for these scores and gains of the candidates."""
-        kernels, p, kinds = _kernels(), self.problem, self.part.kinds
+        kernels, p, kinds = self.kernels, self.problem, self.part.kinds
         args = (*self._about(gains), way, top, self.ends, self.slots)
         if PATHS in kinds:
             kernels.rank_by_paths(*args, self.reals, self.ints)
@@ -200,7 +202,7 @@ class Run:
     def sums(self, c: Array, target: Array, way: Array | None = None) -> tuple[Array, Array]:
         """Δ(y) and (Ψ(y) − target)·s of the ranking in ``slots``; the gradient of the latter by score goes to ``c``."""
         losses, margins = np.empty(len(self.way)), np.empty(len(self.way))
-        _kernels().ranking_sums(
+        self.kernels.ranking_sums(
             *self._about(self.part.gains), self.way if way is None else way, self.rows, self.top, self.ends, self.slots,
             self.ints[0], self.scores, self.centres, target, losses, margins, c,
         )  # fmt: skip
@@ -215,7 +217,7 @@ class Run:
     def best(self, c: Array) -> Array:
         """max_y Ψ(y)·s of each query; subtracts the weights of the ranking by score from ``c``."""
         p, sums = self.problem, np.zeros(len(self.way))
-        _kernels().best_sums(
+        self.kernels.best_sums(
             self.part.first, self.part.last, p.offsets, p.blocks, p.position_weights, self.way, self.rows, self.top,
             self.ends, self.ints[0], sums, c,
         )  # fmt: skip
@@ -224,7 +226,7 @@ class Run:
     def climb(self, slots: Array, of_target: Array) -> tuple[Array, Array]:
         """The ranking and product that the moves starting at ``slots`` reach."""
         products = np.zeros(len(self.way))
-        _kernels().climb(
+        self.kernels.climb(
             *self._about(self.part.gains), self.way, self.top, self.ends, slots, of_target,
             np.empty(slots.shape[1], np.int64), self.ints[0], products,
         )  # fmt: skip

@@ -45,8 +45,12 @@ LARGEST = 1e300  # larger scores would overflow
 
 
 @kernel
-def top_candidates(scores, first, last, offsets, order, blocks, starts, A, way, centres, rows, top, ends):
+def top_candidates(scores, first, last, offsets, order, blocks, starts, A, way, centres, rows, top, ends, near):
     """The best min(m, size) rows of each grade, ties in row order, with centred scores; by insertion without branches.
+
+    ``rows`` holds a guess, such as the candidates of the last call. No candidate scores below the lowest row of a
+    correct guess, so few others are inserted; if fewer than needed score as high, the guess was wrong, and all are. The
+    result does not depend on the guess. ``near`` is a workspace as long as the largest grade.
 
     If a score is not finite or far too large, the centre becomes NaN and later stages skip the query.
     """
@@ -60,14 +64,24 @@ def top_candidates(scores, first, last, offsets, order, blocks, starts, A, way, 
         for b in range(blocks[q], blocks[q + 1]):
             keep = starts[b + 1] - starts[b]
             keep = m if m < keep else keep
+            lowest = np.inf
             for j in range(to, to + keep):
-                top[j], rows[j] = -np.inf, 0
-            for p in range(starts[b], starts[b + 1]):
-                row = order[p]
+                x = scores[lo + rows[j]]
+                lowest = x if x < lowest else lowest
+                top[j] = -np.inf
+            found = 0
+            for p in range(uint64(starts[b]), uint64(starts[b + 1])):
+                near[found] = order[p]
+                found += scores[lo + order[p]] >= lowest
+            if found < keep:
+                found = 0
+                for p in range(starts[b], starts[b + 1]):
+                    near[found] = order[p]
+                    found += 1
+            for i in range(found):
+                row = near[i]
                 x = scores[lo + row]
-                if not x > top[to + keep - 1]:
-                    continue
-                for j in range(to, to + keep):
+                for j in range(uint64(to), uint64(to + (i + 1 if i < keep else keep))):
                     y, other = top[j], rows[j]
                     rises = x > y
                     top[j], rows[j] = x if rises else y, row if rises else other
@@ -156,17 +170,17 @@ def rank_by_paths(first, last, offsets, blocks, gains, A, D, way, top, ends, slo
                 for h in range(n_live):
                     g = ints[6, h]
                     x = d * gains[e0 + g] - a * top[ints[5, g]] + shift
-                    if x < reach:
-                        reach, end_h, end_r = x, h, r
+                    closer = x < reach
+                    reach, end_h, end_r = x if closer else reach, h if closer else end_h, r if closer else end_r
                 nearest, where = np.inf, -1
                 for k in range(n_open):
                     j = ints[3, k]
-                    x = d * reals[4, j] - a * reals[3, j] + shift - reals[1, j]
-                    if x < reals[2, j]:
-                        reals[2, j] = x
-                        ints[2, j] = r
-                    if reals[2, j] < nearest:
-                        nearest, where = reals[2, j], k
+                    x, y = d * reals[4, j] - a * reals[3, j] + shift - reals[1, j], reals[2, j]
+                    falls = x < y
+                    y = x if falls else y
+                    reals[2, j], ints[2, j] = y, r if falls else ints[2, j]
+                    closer = y < nearest
+                    nearest, where = y if closer else nearest, k if closer else where
                 if reach <= nearest:
                     break
                 low = nearest

@@ -162,6 +162,11 @@ class RankingProblem:
         return {}
 
     @cached_property
+    def guess(self) -> Array:
+        """Where inference keeps the candidates of its last call: a guess at the next ones, which changes no result."""
+        return np.zeros(self.n_rows, dtype=np.int32)
+
+    @cached_property
     def ways(self) -> tuple[Array, Array]:
         """How to rank each query for NDCG (NO_WAY if inactive), and the number of states of rank_by_counts."""
         return self.ways_by(None)
