@@ -182,8 +182,8 @@ random search that stops early on the validation queries, and is then refitted w
 validation queries together; the refit is not counted. The end of the time ends the last training, of a peer as of
 `auto`. NDCG@10 over the test queries; *auto* is on the same folds as
 the system of the row, and *auto − it* is paired by query. Differences above two standard errors are **bold**; those in
-which `auto` does worst come first. Where a standard error has ≈, the peer ran beside an earlier `auto`, and the error is
-that of the difference to it: values of single queries are not kept.
+which `auto` does worst come first. Where a standard error has ≈, the peer ran beside an earlier `auto`, and the error
+is that of the difference to it: values of single queries are not kept.
 """
 
 

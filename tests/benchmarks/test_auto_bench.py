@@ -35,3 +35,15 @@ def test_folds_add_up_and_later_runs_go_on(tmp_path, rng):
     together = bench.merge(elsewhere, found)
     assert sorted(together["mq2007 120"][peer]) == ["1", "2", "3", "5"]
     assert "other" in together["mq2007 120"]
+
+
+def test_differences_are_those_of_the_auto_of_now():
+    old = {
+        "mq2007 120": {"a": {"1-2": [50, 0.4, 0.01, 0.1], "3": [9, 0.4, 0.0, 0.1]}},
+        "mslr 120": {"a": {"1": [9, 0, 0, 1]}},
+    }
+    new = bench.renew(old, {"mq2007 120": {1: (30, 0.5), 2: (20, 0.6)}})
+    assert new["mq2007 120"]["a"] == {"1-2": [50, 0.4, 0.14, 0.1, 1.0], "3": [9, 0.4, 0.0, 0.1]}
+    assert new["mslr 120"] == {"a": {"1": [9, 0, 0, 1]}}
+    assert "≈" in bench.table("mq2007 120", new["mq2007 120"])
+    assert "≈" not in bench.table("mslr 120", new["mslr 120"])
