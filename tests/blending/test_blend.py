@@ -400,6 +400,12 @@ def test_numbers_beyond_the_limits_are_refused_at_the_gate(parts):
         Blend(["regression"], folds=2).fit(X, parts[0].y, qid=parts[0].qid)
 
 
+def test_a_blend_of_one_member_is_not_compared_with_itself(parts):
+    alone = Blend(["regression"], folds=3, n_jobs=1).fit(parts[0]).leaderboard_.sentence
+    assert "the best single ranker, regression" in alone
+    assert "difference" not in alone
+
+
 def test_the_sentence_holds_where_no_member_scored_all_queries():
     first, second = np.array([0.5, 0.7, np.nan, np.nan]), np.array([np.nan, np.nan, 0.6, 0.8])
     rows = [(Row(name, 0.0, 0.0, 0.5, 1.0, 1), values) for name, values in (("a", first), ("b", second))]

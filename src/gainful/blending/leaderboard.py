@@ -95,7 +95,7 @@ class Leaderboard:
         if standard is not None and standard is not best:
             text += f"; lambdamart, LightGBM's lambdarank, {standard.mean:.4f}"
         other = standard or best
-        if not math.isfinite(other.difference_error):
+        if not math.isfinite(other.difference_error) or other.weight == 1.0:  # then it is the blend
             return f"{text}."
         return (
             f"{text}. The difference to {family_of(other.name)} is {other.difference:+.4f} ± "
