@@ -23,7 +23,7 @@ if __name__ == "__main__":
 
 import gainful  # noqa: E402
 from auto.run import NDCG, REAL, Parts, folds_of  # noqa: E402
-from gainful.blending.folds import QueryFolds, smooth_peak  # noqa: E402
+from gainful.blending.folds import QueryFolds, smooth  # noqa: E402
 from gainful.data.checks import skip_checks  # noqa: E402
 from gainful.data.rows import Array  # noqa: E402
 from gainful.rankers.specs import ranker_from_spec  # noqa: E402
@@ -53,7 +53,7 @@ def values_of(spec: str, parts: Parts) -> list[Array]:
         models.append(model)
         curves.append(np.array([row["validation"] for row in model.history_]))
     shortest = min(map(len, curves))
-    together = smooth_peak(np.mean([curve[:shortest] for curve in curves], axis=0))
+    together = int(np.argmax(smooth(np.mean([curve[:shortest] for curve in curves], axis=0))))
     ends = [[own_end(curve, patience) for curve in curves] for patience in PATIENCE] + [[together] * 5]
     return [NDCG.per_query(bagged_scores(models, each, folds, test), test) for each in ends]
 

@@ -16,8 +16,8 @@ from few_trees import few_trees
 from gainful import Auto, DataError, InterruptedFitWarning, ParameterError
 from gainful.blending import auto as auto_module
 from gainful.blending import blend as blend_module
-from gainful.blending.folds import Clock, QueryFolds, smooth_peak
-from gainful.blending.growth import Growth, Pace, find_size
+from gainful.blending.folds import Clock, QueryFolds, smooth
+from gainful.blending.growth import Growth, Pace, Stopwatch, find_size
 from gainful.blending.portfolio import (
     EARLY,
     ORDER,
@@ -89,7 +89,7 @@ def test_trees_fit_into_the_time():
     pace = Pace(start=1.0, tree=0.1)
     plenty, some, little = (Growth.within(seconds, pace) for seconds in (10_000.0, 400.0, 60.0))
     assert plenty == Growth()
-    assert (some.n_trees, some.rate, some.roomy, some.bagged) == (600, 1.0, False, True)
+    assert some == Growth(roomy=False)
     assert (little.n_trees, little.bagged) == (140, False)
     assert 4 * pace.seconds(little.n_trees) == pytest.approx(60.0)
     assert little.first(0.02)["learning_rate"] == pytest.approx(0.02 * 2.5 * 600 / 140)
@@ -137,11 +137,43 @@ def test_the_size_of_trees_follows_the_data(data, best):
     assert find_size(QueryFolds(data, 3, 0), (2, 16), settings, 0.1, given, 1) == (None, given)  # no time to find out
 
 
+def test_the_size_of_trees_is_chosen_by_the_users_metric(parts, monkeypatch):
+    asked = []
+    monkeypatch.setattr(auto_module, "measure_pace", lambda *_: Pace(start=1.0, tree=0.1))
+    monkeypatch.setattr(
+        auto_module, "find_size", lambda *given: asked.append(given[2]["eval_metric"]) or (5, Pace(1.0, 0.1))
+    )
+    fitted = Auto(seconds=30, trials=2, folds=3, n_jobs=1, rankers=["tree-regression"], metric="map").fit(parts[0])
+    assert [gainful.metric(one) for one in asked] == [gainful.metric("map")]
+    assert ":n_leaves=5:" in fitted.members_[0].spec
+
+
+def test_ctrl_c_while_the_size_of_trees_is_sought_ends_the_search(monkeypatch):
+    def press(watch, progress):
+        watch.times.append(0.0)
+        if len(watch.times) == 3:
+            raise KeyboardInterrupt
+        return False
+
+    monkeypatch.setattr(Stopwatch, "__call__", press)
+    folds = QueryFolds(rows_with(lambda X: X.sum(axis=1)), 3, 0)
+    with pytest.raises(KeyboardInterrupt):
+        find_size(folds, (2, 16), {"n_jobs": 1}, 1e6, Pace(0.0, 1e-3), 1)
+
+
+def test_where_no_tree_can_split_there_is_no_size():
+    data = gainful.make_artificial(80, n_docs=6, n_features=3, seed=0)
+    data, given = data.replace(X=np.ones_like(data.X)), Pace(0.0, 1e-3)
+    assert find_size(QueryFolds(data, 3, 0), (2, 16), {"n_jobs": 1}, 1e6, given, 1) == (None, given)
+
+
 def test_the_peak_of_a_curve_is_not_its_highest_spike():
     curve = np.concatenate([np.linspace(0.0, 1.0, 50), np.linspace(1.0, 0.5, 50)])
     curve[90] = 2.0
-    assert smooth_peak(curve) in range(46, 54)
-    assert smooth_peak(np.full(7, np.nan)) == 6  # a metric that is never defined: all trees
+    assert np.argmax(smooth(curve)) in range(46, 54)
+    short = np.array([0.1, 0.2, np.nan, 0.3])
+    assert smooth(short)[0] == pytest.approx((9 * 0.1 + 0.2 + 0.3 + 5 * 0.3) / 16)  # ends go on, NaN does not count
+    assert np.isnan(smooth(np.full(7, np.nan))).all()
 
 
 def test_some_families_then_by_turns_the_leading_ones_and_the_others():

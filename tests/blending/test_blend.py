@@ -12,8 +12,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import gainful
 from gainful import Blend, DataError, GainfulError, ParameterError
+from gainful.blending import blend as blend_module
 from gainful.blending import folds as folds_module
-from gainful.blending.folds import QueryFolds
+from gainful.blending.folds import QueryFolds, smooth
 from gainful.blending.leaderboard import Leaderboard, Row
 from gainful.compute.memory import memory_limit
 from gainful.rankers.specs import ranker_from_spec, spec_of
@@ -118,6 +119,46 @@ def test_the_trees_of_a_member_end_with_the_iteration_that_is_best_for_all_folds
         assert np.array_equal(
             member.values[folds.left_out[k]], measure.per_query(model.predict(folds.valid(k)), folds.valid(k))
         )
+
+
+def test_folds_without_a_value_have_no_say_in_where_trees_end():
+    data = gainful.make_artificial(45, n_docs=10, n_features=5, seed=7)
+    silent = QueryFolds(data, 3, seed=0).left_out[0]
+    y = np.random.default_rng(1).permutation(data.y)
+    for q in silent:
+        y[data.offsets[q] : data.offsets[q + 1]] = 0
+    data = data.replace(y=y)
+    spec = "lambdamart:n_trees=40:n_leaves=4:min_docs_in_leaf=3:early_stopping=none"
+    fitted = Blend([spec], folds=3, n_jobs=1, metric="ndcg@10(empty=skip)").fit(data)
+    folds, curves = QueryFolds(data, 3, seed=0), []
+    for k in (1, 2):
+        alone = ranker_from_spec(f"{spec}:eval_metric=ndcg@10(empty=skip)").fit(folds.train(k), eval_set=folds.valid(k))
+        curves.append([row["validation"] for row in alone.history_])
+    best = int(np.argmax(smooth(np.mean(curves, axis=0)))) + 1
+    assert best < 40
+    assert [model.best_iteration_ for model in fitted.members_[0].models] == [best] * 3
+    assert all(model.training_["validation"]["iteration"] == best for model in fitted.members_[0].models)
+
+
+def test_ctrl_c_at_the_end_of_a_batch_keeps_what_was_trained(parts, monkeypatch):
+    original, calls = blend_module.end_together, []
+
+    def interrupted(*given):
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return original(*given)
+
+    monkeypatch.setattr(blend_module, "end_together", interrupted)
+    with pytest.warns(gainful.InterruptedFitWarning):
+        fitted = Blend(MEMBERS, folds=2, n_jobs=1).fit(parts[0])
+    assert fitted.interrupted_
+    assert len(fitted.members_) >= 1
+
+
+def test_the_metric_of_a_first_ranker_is_not_that_of_the_trees():
+    chosen = blend_module.candidate_of("lambdamart:init=[listnet:eval_metric=map]", gainful.metric("err@5")).ranker
+    assert gainful.metric(chosen.eval_metric).name == "err@5"
 
 
 def test_the_score_is_the_weighted_mean_on_the_common_scale(parts, blend):

@@ -118,6 +118,65 @@ def test_a_warm_start_keeps_the_first_model(parts):
     assert one.predict(train) == pytest.approx(whole.predict(train))
 
 
+def test_settings_changed_after_training_do_not_change_the_model(parts):
+    test = parts[2]
+    fitted = gainful.ranker("lambdamart", init="listnet", **SMALL).fit(parts[0])
+    scores = fitted.predict(test)
+    assert np.array_equal(fitted.set_params(init=None).predict(test), scores)
+    plain = gainful.ranker("lambdamart", **SMALL).fit(parts[0])
+    scores = plain.predict(test)
+    assert np.array_equal(plain.set_params(init="listnet").predict(test), scores)
+
+
+@pytest.mark.parametrize(("before", "after"), [("listnet", "ranksvm"), ("listnet", None), (None, "listnet")])
+def test_a_warm_start_from_another_first_ranker_is_refused(parts, before, after):
+    one = gainful.ranker("lambdamart", init=before, warm_start=True, **SMALL).fit(parts[0])
+    one.set_params(init=after, n_trees=20)
+    with pytest.raises(ParameterError, match=f"the trees to continue started from init={before}; keep that"):
+        one.fit(parts[0])
+
+
+def test_another_first_ranker_may_take_what_the_one_before_refused(parts):
+    X = parts[0].X.copy()
+    X[0, 0] = np.nan
+    one = gainful.ranker("lambdamart", init="listnet", **SMALL).fit(parts[0])
+    one.set_params(init="[tree-regression:n_trees=2:n_jobs=1]").fit(parts[0].replace(X=X))
+    assert np.isfinite(one.predict(X)).all()
+
+
+def test_brackets_belong_to_the_whole_text():
+    nested = "tree-regression:n_trees=3:init=[regression:scale=none]"
+    assert spec_of(gainful.LambdaMART(init=nested)) == f"lambdamart:init=[{nested}]"
+    assert spec_of(ranker_from_spec(f"lambdamart:init=[{nested}]")) == f"lambdamart:init=[{nested}]"
+    with pytest.raises(UnknownNameError, match=r"\[listnet"):
+        gainful.LambdaMART(init="[listnet").fit(np.eye(2), [0, 1], qid=[1, 1])
+
+
+def test_features_of_text_go_on_after_a_file(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"brand": list("abcd") * 15, "price": np.random.default_rng(0).random(60)})
+    y, qid = np.arange(60) % 3, np.repeat(np.arange(6), 10)
+    one = gainful.ranker("lambdamart", init="[tree-regression:n_trees=2:min_docs_in_leaf=2:n_jobs=1]", **SMALL)
+    gainful.save(one.fit(frame, y, qid=qid), tmp_path / "model.gainful")
+    again = gainful.load(tmp_path / "model.gainful")
+    assert np.array_equal(again.predict(frame), one.predict(frame))
+    again.set_params(warm_start=True, n_trees=25).fit(frame, y, qid=qid)
+    assert again.n_iter_ == 25
+
+
+def test_a_checkpoint_needs_a_first_ranker_with_a_seed(parts, tmp_path):
+    one = gainful.ranker("lambdamart", init="[tree-regression:random_state=none:n_trees=2]", **SMALL)
+    with pytest.raises(ParameterError, match="init of LambdaMART needs a random_state"):
+        one.fit(parts[0], checkpoint=tmp_path / "checkpoint")
+
+
+def test_warnings_of_the_first_ranker_are_heard():
+    rng = np.random.default_rng(3)
+    X, y, qid = rng.standard_normal((900, 4)), rng.integers(0, 3, 900), np.repeat(np.arange(30), 30)
+    with pytest.warns(gainful.DataWarning, match="w = 0"):
+        gainful.ranker("lambdamart", init="structured-svm", **SMALL).fit(X, y, qid=qid)
+
+
 def test_a_fit_without_init_forgets_the_first_model(parts, model):
     again = gainful.ranker("lambdamart", init="listnet", **SMALL).fit(parts[0])
     again.set_params(init=None).fit(parts[0])
@@ -155,6 +214,6 @@ def test_a_checkpoint_resumes_to_the_same_model(parts, tmp_path, model):
 def test_a_damaged_first_model_is_refused(model):
     state = model._pack()
     fresh = gainful.ranker("lambdamart", init="listnet")
-    fresh.n_features_in_ = model.n_features_in_
+    fresh.n_features_in_, fresh.categories_ = model.n_features_in_, None
     with pytest.raises(ValueError, match="another number of features"):
         fresh._unpack(state | {"init": state["init"] | {"n_features": 3}})

@@ -160,7 +160,8 @@ class Auto(BlendedRanker):
         growth = Growth.within(clock.left, pace, workers)
         if growth.bagged or not any(family.trees for family in families(facts, self.rankers, growth)):
             return pace, growth
-        size, pace = find_size(folds, sizes_of_trees(facts), small_trees(facts), clock.left, pace, threads)
+        settings = small_trees(facts) | {"eval_metric": self._validation_metric().as_parameter()}
+        size, pace = find_size(folds, sizes_of_trees(facts), settings, clock.left, pace, threads)
         return pace, Growth.once(clock.left, pace, workers, size)
 
     def _batch_size(self, folds: QueryFolds, growth: Growth) -> int:

@@ -45,7 +45,7 @@ from gainful.parameters.constraints import (
 from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
 from gainful.rankers.scorers import Scorer, Sum
-from gainful.rankers.specs import ranker_from_spec, spec_of
+from gainful.rankers.specs import ranker_from_spec, settings_of, spec_of
 from gainful.training.monitor import Monitor
 
 BATCH = 4  # members trained side by side; what is chosen next depends on whole batches, never on the number of cores
@@ -212,10 +212,19 @@ class BlendedRanker(Ranker):
                 self._drop_hopeless(folds, batch, fits, failures, members)
         made = []
         for candidate, mine, failure in zip(batch, fits, failures, strict=True):
-            member = Member.of_fits(candidate.spec, end_together(folds, mine), folds, self._validation_metric())
+            mine = mine if failure else self._end_together(folds, mine, clock)
+            member = Member.of_fits(candidate.spec, mine, folds, self._validation_metric())
             if failure or mine:
                 made.append(member.drop(failure) if failure else member)
         return made
+
+    @staticmethod
+    def _end_together(folds: QueryFolds, fits: list[FoldFit], clock: Clock) -> list[FoldFit]:
+        try:
+            return end_together(folds, fits)
+        except KeyboardInterrupt:  # what has been trained counts
+            clock.stop.set()
+            return end_together(folds, fits)
 
     def _drop_hopeless(
         self,
@@ -429,7 +438,7 @@ def candidate_of(member: Any, measure: Metric | None) -> Candidate:
     if isinstance(ranker, BlendedRanker):
         raise ParameterError(f"a member of a blend cannot be a blend itself, as {spec!r} is; name its members instead")
     ranker._check_parameters()
-    if measure is not None and "eval_metric" in ranker.parameters and "eval_metric=" not in spec:
+    if measure is not None and "eval_metric" in ranker.parameters and "eval_metric" not in settings_of(spec)[1]:
         ranker = clone(ranker).set_params(eval_metric=measure.as_parameter())
     return Candidate(spec, ranker)
 

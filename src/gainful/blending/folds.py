@@ -210,6 +210,8 @@ def _fit_one(folds: QueryFolds, job: Job, clock: Clock, n_threads: int) -> FoldF
             scores = np.asarray(model.predict(rows), dtype=np.float64)
     except Exception as error:  # the caller decides whether one member's failure ends the training
         return error
+    if isinstance(model, TreeRanker):
+        model._release_data()
     curve = np.array([row["validation"] for row in model.history_], dtype=np.float64) if grows else np.empty(0)
     return FoldFit(job.fold, model, scores, time.perf_counter() - began, not cut, curve)
 
@@ -220,13 +222,9 @@ def end_together(folds: QueryFolds, fits: Sequence[FoldFit]) -> list[FoldFit]:
     The queries of one fold are few: the best iteration for them alone is largely chance, and makes their metric look
     better than it is.
     """
-    curves = [fit.curve for fit in fits]
-    shortest = min((len(curve) for curve in curves), default=0)
+    shortest = min((len(fit.curve) for fit in fits), default=0)
     together = len(fits) > 1 and shortest > 0 and all(fit.complete for fit in fits)
-    best = 0
-    if together:
-        weights = [folds.weight(fit.fold) for fit in fits]
-        best = smooth_peak(np.average([curve[:shortest] for curve in curves], axis=0, weights=weights))
+    best = _common_peak(folds, fits, shortest) if together else 0
     ended = []
     for fit in fits:
         model = fit.model
@@ -239,10 +237,19 @@ def end_together(folds: QueryFolds, fits: Sequence[FoldFit]) -> list[FoldFit]:
     return ended
 
 
-def smooth_peak(curve: Array) -> int:
-    """Where the moving average of a curve is highest."""
-    if not np.isfinite(curve).any():
-        return len(curve) - 1
+def _common_peak(folds: QueryFolds, fits: Sequence[FoldFit], n: int) -> int:
+    """The best of the first ``n`` iterations for the queries left out of all folds that have a value; else the last."""
+    curves = np.array([fit.curve[:n] for fit in fits])
+    weights = np.array([folds.weight(fit.fold) for fit in fits])[:, None] * np.isfinite(curves)
+    total = weights.sum(axis=0)
+    means = np.divide((weights * np.nan_to_num(curves)).sum(axis=0), total, out=np.full(n, np.nan), where=total > 0.0)
+    return int(np.nanargmax(smooth(means))) if np.isfinite(means).any() else n - 1
+
+
+def smooth(curve: Array) -> Array:
+    """The moving average; NaN values do not count."""
     padded = np.pad(curve, SMOOTHING, mode="edge")
-    means = np.convolve(padded, np.ones(2 * SMOOTHING + 1) / (2 * SMOOTHING + 1), mode="valid")
-    return int(np.nanargmax(means))
+    window, known = np.ones(2 * SMOOTHING + 1), np.isfinite(padded)
+    counts = np.convolve(known, window, mode="valid")
+    sums = np.convolve(np.where(known, padded, 0.0), window, mode="valid")
+    return np.asarray(np.divide(sums, counts, out=np.full(len(curve), np.nan), where=counts > 0.0))

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gainful.blending.folds import QueryFolds, smooth_peak
+from gainful.blending.folds import QueryFolds, smooth
 from gainful.blending.members import Member
 from gainful.compute.threads import limit_threads
 from gainful.data.checks import skip_checks
-from gainful.errors import GainfulError
+from gainful.data.dataset import RankingData
+from gainful.errors import GainfulError, InterruptedFitWarning
+from gainful.rankers.base import Ranker
 from gainful.rankers.registry import RANKERS
 from gainful.rankers.trees import TreeRanker
 from gainful.training.monitor import Progress, part_of_a_fit
 
 MOST_TREES, PATIENCE = 600, 100  # of one model; the metric on one fold is too noisy for less patience
 USUAL_TREES = 300  # what early stopping leaves of them
-ENOUGH_FITS = 24  # with time for fewer, models get smaller and rankers with a tree per grade are left out
-FEWEST_FITS = 6  # with time for fewer, models get smaller still
+ENOUGH_FITS = 24  # with time for fewer, rankers with a tree per grade are left out
 BAGGED_FITS = 12  # with time for fewer, each ranker is trained once: several rankers give more than one five times
 FEWEST_RANKERS = 4  # that there is to be time for then
 FEWEST_ROUNDS = 2  # one after the other, on however many cores
-HASTY = 2.5  # times the usual learning rate, where a model is trained once with all the trees that may be grown
+ONCE_RATE = 2.5  # times the usual learning rate, where a model is trained once with all the trees that may be grown
 FEWEST_TREES, FASTEST = 30, 0.3  # of one model, and its learning rate
 CAPPED = 0.95  # share of the trees allowed beyond which early stopping played no part
 PROBE = "tree-regression"
@@ -76,14 +78,13 @@ class Growth:
             return cls()
         if total < BAGGED_FITS * pace.seconds(USUAL_TREES):
             return cls.once(seconds, pace, workers)
-        n_trees = pace.trees_within(total / FEWEST_FITS)
-        return cls(n_trees, max(1.0, USUAL_TREES / n_trees), roomy=False)
+        return cls(roomy=False)
 
     @classmethod
     def once(cls, seconds: float, pace: Pace, workers: int = 1, n_leaves: int | None = None) -> Growth:
         """What fits into ``seconds`` if each ranker is trained on one fold; it should learn all it can from it."""
         n_trees = pace.trees_within(min(workers * seconds / FEWEST_RANKERS, seconds / FEWEST_ROUNDS))
-        return cls(n_trees, HASTY * MOST_TREES / n_trees, roomy=False, bagged=False, n_leaves=n_leaves)
+        return cls(n_trees, ONCE_RATE * MOST_TREES / n_trees, roomy=False, bagged=False, n_leaves=n_leaves)
 
     def after(self, members: Sequence[Member]) -> Growth:
         """Larger steps, where most models so far reached the last tree allowed and could have learned more.
@@ -113,7 +114,7 @@ def find_size(
 ) -> tuple[int | None, Pace]:
     """The number of leaves with which trees on some of the queries do best, and their pace.
 
-    None, and the pace given, if there is no time to find out.
+    None, and the pace given, if it cannot be found out in a tenth of these seconds.
     """
     train, valid = folds.train(0).whole, folds.valid(0)
     share = PROBED_SHARE * seconds / (len(sizes) * pace.seconds(SIZE_TREES))
@@ -122,31 +123,45 @@ def find_size(
         return None, pace
     part = train[np.sort(np.random.default_rng(0).choice(train.n_queries, n, replace=False))]
     own = {"loss": SIZE_LOSS, "learning_rate": SIZE_RATE, "n_trees": SIZE_TREES, "early_stopping": None}
-    found = []
+    found, until = [], time.perf_counter() + 2.0 * PROBED_SHARE * seconds
     try:
         for size in sizes:
-            ranker, watch = RANKERS["boosted"].create(**{**settings, **own, "n_leaves": size}), Stopwatch()
-            with limit_threads(n_threads), skip_checks(), part_of_a_fit():
-                ranker.fit(part, eval_set=valid, progress=watch)
+            ranker, watch = RANKERS["boosted"].create(**{**settings, **own, "n_leaves": size}), Stopwatch(until)
+            _fit_probe(ranker, part, watch, n_threads, valid)
             curve = np.array([row["validation"] for row in ranker.history_], dtype=np.float64)
-            found.append(
-                (float(curve[smooth_peak(curve)]), size, watch.per_tree * train.n_rows / part.n_rows / n_threads)
-            )
+            if watch.stopped or not np.isfinite(curve).any():
+                return None, pace
+            tree = watch.per_tree * train.n_rows / part.n_rows / n_threads
+            found.append((float(np.nanmax(smooth(curve))), size, tree))
     except GainfulError:
         return None, pace
     _, size, tree = max(found)
     return size, Pace(pace.start, tree)
 
 
-class Stopwatch:
-    """Processor time at each tree; what others do meanwhile says nothing about the next minutes."""
+def _fit_probe(
+    ranker: Ranker, data: RankingData, watch: Stopwatch, n_threads: int, valid: RankingData | None = None
+) -> None:
+    with warnings.catch_warnings(), limit_threads(n_threads), skip_checks(), part_of_a_fit():
+        warnings.simplefilter("ignore", InterruptedFitWarning)
+        ranker.fit(data, eval_set=valid, progress=watch)
+    if ranker.interrupted_ and not watch.stopped:  # by Ctrl-C
+        raise KeyboardInterrupt
 
-    def __init__(self) -> None:
-        self.began, self.times = time.process_time(), list[float]()
+
+class Stopwatch:
+    """Processor time at each tree; what others do meanwhile says nothing about the next minutes.
+
+    It stops a training that takes longer than ``until``, by the clock on the wall.
+    """
+
+    def __init__(self, until: float = float("inf")) -> None:
+        self.began, self.times, self.until, self.stopped = time.process_time(), list[float](), until, False
 
     def __call__(self, _: Progress) -> bool:
         self.times.append(time.process_time())
-        return False
+        self.stopped = time.perf_counter() > self.until
+        return self.stopped
 
     @property
     def per_tree(self) -> float:
@@ -159,8 +174,7 @@ def measure_pace(folds: QueryFolds, n_threads: int, settings: Mapping[str, Any])
     assert part is not None
     watch = Stopwatch()
     try:
-        with limit_threads(n_threads), skip_checks(), part_of_a_fit():
-            RANKERS[PROBE].create(**{**settings, "n_trees": PROBE_TREES}).fit(part, progress=watch)
+        _fit_probe(RANKERS[PROBE].create(**{**settings, "n_trees": PROBE_TREES}), part, watch, n_threads)
     except GainfulError:
         return None
     if not watch.times:

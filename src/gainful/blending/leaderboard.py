@@ -14,6 +14,7 @@ from gainful.data.rows import Array
 from gainful.display import html, plots
 from gainful.errors import plural
 from gainful.parameters.constraints import split_outside_brackets
+from gainful.rankers.registry import RANKERS
 
 INTERVAL = 1.96  # standard errors
 ANY_LOSS = ("boosted", "linear", "neural")
@@ -176,8 +177,9 @@ class Leaderboard:
 def family_of(spec: str) -> str:
     """The name in a spec; where a ranker takes any loss, the loss too; the ranker that trees start from."""
     name, *settings = split_outside_brackets(spec, ":")
-    kept = ("loss=", "init=") if name in ANY_LOSS else ("init=",)
-    return ":".join([name, *(one for one in settings if one.startswith(kept))])
+    grows = name in RANKERS and RANKERS[name].kind == "trees"  # for others, init means something else
+    kept = ["loss="] * (name in ANY_LOSS) + ["init="] * grows
+    return ":".join([name, *(one for one in settings if one.startswith(tuple(kept)))])
 
 
 def _figure(value: float, sign: str = "") -> str:

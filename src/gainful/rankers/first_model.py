@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ STATE = "init_"  # what the names of its state in a model file begin with
 
 @dataclass(frozen=True)
 class RankerSpec(Constraint):
-    """A ranker, or a text such as "listnet"; with settings in brackets: "[listnet:solver=subgradient]"."""
+    """A ranker, or a text such as "listnet"; with settings in brackets: "[ranksvm:C=10]"."""
 
     def accepts(self, value: Any) -> bool:
         return isinstance(value, Ranker) or (isinstance(value, str) and bool(value.strip("[] ")))
@@ -39,13 +38,14 @@ class RankerSpec(Constraint):
 
 def first_ranker(init: Any, eval_metric: Any) -> Ranker:
     """The ranker to train first; it stops early by ``eval_metric`` unless it names another."""
-    from gainful.rankers.specs import ranker_from_spec  # its registry knows all rankers
+    from gainful.rankers.registry import ranker  # which knows all rankers
+    from gainful.rankers.specs import settings_of
 
     if not isinstance(init, str):
         return clone(init)  # type: ignore[no-any-return]
-    spec = _without_brackets(init)
-    made = ranker_from_spec(spec)
-    if "eval_metric" in made.parameters and "eval_metric=" not in spec:
+    name, settings = settings_of(_without_brackets(init))
+    made = ranker(name, **settings)
+    if "eval_metric" in made.parameters and "eval_metric" not in settings:
         made.set_params(eval_metric=eval_metric)
     return made
 
@@ -61,7 +61,8 @@ def text_of(init: Any) -> str | None:
 
 
 def _without_brackets(text: str) -> str:
-    return text.strip().removeprefix("[").removesuffix("]")
+    text = text.strip()
+    return text[1:-1] if text.startswith("[") and text.endswith("]") else text
 
 
 def check_first_ranker(owner: str, init: Any) -> None:
@@ -80,8 +81,7 @@ def fit_first(init: Any, eval_metric: Any, data: RankingData, monitor: Monitor) 
     def fit() -> Ranker:
         first = first_ranker(init, eval_metric)
         try:
-            with warnings.catch_warnings(), skip_checks(), part_of_a_fit():
-                warnings.simplefilter("ignore", UserWarning)
+            with skip_checks(), part_of_a_fit():
                 first.fit(data, eval_set=valid)
         except DataError as error:
             raise DataError(f"init={text_of(init)}: {error}; or leave out init") from error
@@ -108,7 +108,7 @@ def pack_first(first: Ranker) -> dict[str, Any]:
     return {"init": description} | {STATE + name: value for name, value in state.items()}
 
 
-def unpack_first(state: Mapping[str, Any], n_features: int) -> Ranker:
+def unpack_first(state: Mapping[str, Any], n_features: int, categories: Any) -> Ranker:
     """Restore what :func:`pack_first` returned; inconsistent state raises."""
     from gainful.rankers.model_file import unpack_model
 
@@ -119,4 +119,5 @@ def unpack_first(state: Mapping[str, Any], n_features: int) -> Ranker:
     first = unpack_model(description, own, Path("init"))
     if first.joins_validation or first.needs_queries:
         raise ValueError("trees cannot start from such a model")
+    first.categories_ = categories  # those of the whole model
     return first

@@ -39,6 +39,7 @@ from gainful.rankers.first_model import (
     RankerSpec,
     add_scores,
     check_first_ranker,
+    first_ranker,
     fit_first,
     pack_first,
     text_of,
@@ -108,6 +109,7 @@ class TreeRanker(Ranker):
     resumes: ClassVar[bool] = True
     space: ClassVar[Space] = TREE_SPACE
     _keeps_all_trees: ClassVar[bool] = False  # set by those who decide later where the model ends, by ``_end_with``
+    _init_spec: ClassVar[str | None] = None  # ``init`` of the fitted model
 
     _: KW_ONLY
     n_trees: int = parameter(300, Integer(low=1, help="maximum number of trees"))
@@ -173,8 +175,9 @@ class TreeRanker(Ranker):
     def _why_no_contributions(self) -> str | None:
         if any((self.engine_params or {}).get(name) for name in LINEAR_LEAVES):
             return NO_CONTRIBUTIONS
-        if self.init is not None and self.init_._why_no_contributions() is not None:
-            return f"init: {self.init_._why_no_contributions()}"
+        first = getattr(self, "init_", None)
+        if first is not None and first._why_no_contributions() is not None:
+            return f"init: {first._why_no_contributions()}"
         return super()._why_no_contributions()
 
     # -- for subclasses ------------------------------------------------------------------------------------------------
@@ -255,25 +258,38 @@ class TreeRanker(Ranker):
             )
             scale = getattr(objective, "scale", None)
         self.best_iteration_ = monitor.best_iteration
-        self.booster_ = release_data(booster) if self._keeps_all_trees else booster
-        self._end_with(self.best_iteration_, cut=not self._keeps_all_trees)
+        self.booster_ = booster if self._keeps_all_trees else first_iterations(booster, self.best_iteration_)
         return scale
 
     def _end_with(self, iteration: int, *, cut: bool = True) -> None:
-        """Let the model end with this iteration; without ``cut``, the trees after it stay in ``booster_``."""
+        """Let the fitted model end with this iteration; without ``cut``, later trees stay in ``booster_``."""
         self.best_iteration_ = iteration
+        if "validation" in self.training_:
+            best = float(self.history_[iteration - 1]["validation"])
+            self.training_["validation"] |= {"iteration": iteration, "best": best if np.isfinite(best) else None}
         if cut:
             self.booster_ = first_iterations(self.booster_, iteration)
+            self.__dict__.pop("_keeps_all_trees", None)
+
+    def _release_data(self) -> None:
+        """Let go of the data the trees were grown on, which LightGBM keeps."""
+        if hasattr(self, "booster_"):
+            self.booster_ = release_data(self.booster_)
 
     def _start_from_init(self, data: Dataset, monitor: Monitor) -> Dataset:
-        """The data with the scores of ``init`` as its initial scores; so the validation data of the monitor."""
-        if self.init is None:
-            for name in ("init_", "accepts_missing"):
-                self.__dict__.pop(name, None)
+        """The data with the scores of ``init`` as its initial scores; the same for the validation data."""
+        goes_on = self.warm_start and hasattr(self, "booster_")
+        spec = text_of(self.init)
+        if goes_on and spec != self._init_spec:
+            raise ParameterError(
+                f"the trees to continue started from init={self._init_spec}; keep that, or set warm_start=False"
+            )
+        if spec is None:
+            self._forget_init()
             return data
         if data.whole is None:
             raise DataError(f"{type(self).__name__} with init cannot train on a cluster; leave out init or the cluster")
-        if not (self.warm_start and hasattr(self, "booster_") and hasattr(self, "init_")):
+        if not goes_on:
             self._keep_init(fit_first(self.init, self.eval_metric, data.whole, monitor))
         if monitor.valid is not None:
             monitor.valid = add_scores(self.init_, monitor.valid.whole)
@@ -282,7 +298,11 @@ class TreeRanker(Ranker):
     def _keep_init(self, first: Ranker) -> None:
         """From now on the model takes missing values only if this one does."""
         self.init_ = first
-        self.__dict__["accepts_missing"] = first.accepts_missing
+        self.__dict__ |= {"_init_spec": text_of(self.init), "accepts_missing": first.accepts_missing}
+
+    def _forget_init(self) -> None:
+        for name in ("init_", "_init_spec", "accepts_missing"):
+            self.__dict__.pop(name, None)
 
     def _grow_by_xgboost(
         self, data: Dataset, start: Any, monitor: Monitor, factory: ObjectiveFactory | None
@@ -336,10 +356,13 @@ class TreeRanker(Ranker):
 
     def _refuse_checkpoint(self) -> None:
         super()._refuse_checkpoint()
+        first = None if self.init is None else first_ranker(self.init, self.eval_metric)
+        if getattr(first, "random_state", 0) is None:  # it is trained again when training resumes
+            raise ParameterError(f"init of {type(self).__name__} needs a random_state, to resume from a checkpoint")
         refuse_unresumable(self.engine_params, type(self).__name__)
 
     def _refuse_missing(self, facts: FeatureFacts, what: str) -> None:
-        if self.init is not None:  # trees alone take them
+        if text_of(self.init) == self._init_spec:  # otherwise another training begins
             super()._refuse_missing(facts, what)
 
     def _refuse_columns(self, data: Dataset) -> None:
@@ -406,7 +429,9 @@ class TreeRanker(Ranker):
         self._lightgbm_params()
         if self.init is not None:
             if not self._accepts_init_scores():
-                raise ParameterError(f"{self._name_for_errors()} cannot start from another ranker's scores; drop init")
+                raise ParameterError(
+                    f"{self._name_for_errors()} cannot start from another ranker's scores; leave out init"
+                )
             check_first_ranker(type(self).__name__, self.init)
 
     def _find_correction(self, data: Dataset, debias: Any, max_bytes: int | str | None) -> Correction | None:
@@ -417,7 +442,7 @@ class TreeRanker(Ranker):
 
     def _scorer(self) -> Scorer:
         trees = self._tree_scorer()
-        return trees if self.init is None else Sum.of([trees, self.init_._scorer()], [1.0, 1.0])
+        return Sum.of([trees, self.init_._scorer()], [1.0, 1.0]) if hasattr(self, "init_") else trees
 
     def _tree_scorer(self) -> Scorer:
         """How the trees score."""
@@ -437,7 +462,7 @@ class TreeRanker(Ranker):
 
     def _pack(self) -> dict[str, Any]:
         return {
-            **({} if self.init is None else pack_first(self.init_)),
+            **(pack_first(self.init_) if hasattr(self, "init_") else {}),
             "booster": self.booster_.model_to_string(num_iteration=self.best_iteration_, importance_type="gain"),
             "best_iteration": self.best_iteration_,
         }
@@ -449,8 +474,8 @@ class TreeRanker(Ranker):
         if not 0 <= self.best_iteration_ <= check_booster_text(state["booster"], self.n_features_in_):
             raise ValueError("best_iteration is not one of the iterations")
         self.booster_ = first_iterations(lgb.Booster(model_str=state["booster"]), self.best_iteration_)
-        if self.init is not None:
-            self._keep_init(unpack_first(state, self.n_features_in_))
+        if "init" in state:
+            self._keep_init(unpack_first(state, self.n_features_in_, self.categories_))
 
 
 def _scores_by(data: RankingData, trees: str, to_scores: Callable[[Array], Array]) -> Array:
