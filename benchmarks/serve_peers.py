@@ -23,7 +23,6 @@ from pathlib import Path
 
 import numpy as np
 
-import gainful
 from serving import Connection, free_port, request_bytes, tree_cpu_seconds
 
 DOCUMENTS, FEATURES, REQUESTS, TURNS = 100, 136, 200, 7
@@ -54,6 +53,27 @@ if __name__ == "__main__":
     server = litserve.LitServer(Ranker(api_path="/rank"), accelerator="cpu")
     server.run(port=int(sys.argv[1]), generate_client_file=False, log_level="warning")
 """
+
+
+MODELS = """
+import sys
+from pathlib import Path
+import gainful
+data = gainful.make_artificial(60, n_docs=50, n_features=int(sys.argv[2]), seed=0)
+trees = gainful.LambdaMART(n_trees=500, n_leaves=31, n_jobs=1, early_stopping=None)
+for name, model in {"linear": gainful.RegressionRanker(), "500 trees": trees}.items():
+    gainful.save(model.fit(data), Path(sys.argv[1], f"{name}.gainful"))
+trees.booster_.save_model(Path(sys.argv[1], "trees.txt"))
+"""
+NAMES = ("linear", "500 trees")
+
+
+def make_models(folder: Path, source: str | None = None) -> Path:
+    """Models in files, made by the code that will serve them."""
+    folder.mkdir()
+    environment = os.environ | ({} if source is None else {"PYTHONPATH": source})
+    subprocess.run([sys.executable, "-c", MODELS, str(folder), str(FEATURES)], env=environment, check=True)
+    return folder
 
 
 @contextmanager
@@ -114,14 +134,10 @@ def main() -> None:
 
 def measure(before: str | None, litserve: str | None) -> dict[str, list[float]]:
     """Processor seconds per request of each server, one figure per turn."""
-    data = gainful.make_artificial(60, n_docs=50, n_features=FEATURES, seed=0)
-    trees = gainful.LambdaMART(n_trees=500, n_leaves=31, n_jobs=1, early_stopping=None)
     bodies = requests()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        models = {"linear": gainful.RegressionRanker().fit(data), "500 trees": trees.fit(data)}
-        for name, model in models.items():
-            gainful.save(model, Path(folder, f"{name}.gainful"))
-        trees.booster_.save_model(Path(folder, "trees.txt"))
+        ours = make_models(Path(folder, "now"))
+        theirs = make_models(Path(folder, "before"), before) if before else None
         cases: dict[str, tuple[int, int, bytes]] = {}
 
         def start(name: str, command: list[str], formats: tuple[str, ...] = ("JSON",), source: str | None = None):
@@ -130,17 +146,17 @@ def measure(before: str | None, litserve: str | None) -> dict[str, list[float]]:
             for kind in formats:
                 cases[f"{name}, {kind}"] = pid, port, bodies[kind]
 
-        for name in models:
-            path = str(Path(folder, f"{name}.gainful"))
-            serve = [sys.executable, "-m", "gainful", "serve", path, "--port", "PORT", "--log-level", "warning"]
-            start(f"gainful, {name}", serve, ("JSON", "npy"))
-            if before:
-                start(f"before, {name}", serve, source=before)
+        for name in NAMES:
+            for title, made, source in (("gainful", ours, None), ("before", theirs, before)):
+                if made is not None:
+                    path = str(made / f"{name}.gainful")
+                    serve = [sys.executable, "-m", "gainful", "serve", path, "--port", "PORT", "--log-level", "warning"]
+                    start(f"{title}, {name}", serve, ("JSON", "npy") if source is None else ("JSON",), source)
         start("bare FastAPI", [sys.executable, "-c", ECHO, "PORT"])
         if litserve:
             script = Path(folder, "litserve_app.py")
             script.write_text(LITSERVE)
-            start("LitServe, 500 trees", [litserve, str(script), "PORT", str(Path(folder, "trees.txt"))])
+            start("LitServe, 500 trees", [litserve, str(script), "PORT", str(ours / "trees.txt")])
             time.sleep(5)  # its worker loads the model after the port opens
         seconds: dict[str, list[float]] = {name: [] for name in cases}
         for turn in range(TURNS):
