@@ -367,7 +367,8 @@ class Blend(BlendedRanker):
     members : rankers, or texts such as "mcrank:n_leaves=8"
     folds : number of query folds, or None
     weights : "within" (equal weights for members at most two paired standard errors below the best, none for others),
-        "shrunk" (∝ exp(−t), t the paired standard errors below the best), "uniform", or one number per member
+        "shrunk" (∝ exp(−t), t the paired standard errors below the best; 0 beyond four), "uniform", or one number per
+        member
     metric : what early stopping, weights and the leaderboard go by
     n_jobs : fits that run side by side; None and -1 for one per core that this process may use
     random_state : seed of the folds
