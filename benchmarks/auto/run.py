@@ -194,30 +194,31 @@ Results = dict[str, dict[str, dict[str, list[float]]]]
 Means = dict[str, dict[int, tuple[int, float]]]  # data set and seconds → fold → queries and mean of auto
 
 
-def results_of(kept: Path) -> Results:
-    """The figures of all cells whose fold has one of ``auto``."""
-    found: Results = {}
+def cells_of_auto(kept: Path) -> Iterator[tuple[str, Path, str, int, Array]]:
+    """Data set and seconds, folder, data set, fold (from 0) and values of each cell of ``auto``."""
     for name in (*REAL, *MADE):
         for folder in kept.glob("*s"):
             for fold in range(5):
-                ours = cell_values(folder, name, fold, "auto")
-                for system in [p.name for p in PEERS] if ours is not None else []:
-                    theirs = cell_values(folder, name, fold, system)
-                    if ours is None or theirs is None:
-                        continue
-                    systems = found.setdefault(f"{name} {folder.name[:-1]}", {})
-                    systems.setdefault(system, {})[str(fold + 1)] = figures_of(ours, theirs)
+                values = cell_values(folder, name, fold, "auto")
+                if values is not None:
+                    yield f"{name} {folder.name[:-1]}", folder, name, fold, values
+
+
+def results_of(kept: Path) -> Results:
+    """The figures of all cells whose fold has one of ``auto``."""
+    found: Results = {}
+    for title, folder, name, fold, ours in cells_of_auto(kept):
+        for system in (p.name for p in PEERS):
+            theirs = cell_values(folder, name, fold, system)
+            if theirs is not None:
+                found.setdefault(title, {}).setdefault(system, {})[str(fold + 1)] = figures_of(ours, theirs)
     return found
 
 
 def means_of_auto(kept: Path) -> Means:
     found: Means = {}
-    for name in (*REAL, *MADE):
-        for folder in kept.glob("*s"):
-            for fold in range(5):
-                ours = cell_values(folder, name, fold, "auto")
-                if ours is not None:
-                    found.setdefault(f"{name} {folder.name[:-1]}", {})[fold + 1] = len(ours), float(ours.mean())
+    for title, _, _, fold, ours in cells_of_auto(kept):
+        found.setdefault(title, {})[fold + 1] = len(ours), float(ours.mean())
     return found
 
 
