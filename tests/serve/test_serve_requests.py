@@ -35,7 +35,6 @@ def models(data):
         "trees": gainful.LambdaMART(n_trees=5, n_leaves=4, n_jobs=1).fit(data),
         "kernel": gainful.KernelStructuredSVM(n_landmarks=5).fit(data),
         "numbered": gainful.RegressionRanker().fit(train_data(names=None)),
-        "lists": gainful.AttentionRanker(epochs=1, hidden=(4,), device="cpu").fit(data),
     }
 
 
@@ -57,6 +56,17 @@ def clients(paths):
         client.__exit__(None, None, None)
 
 
+@pytest.fixture(scope="module")
+def net(data, tmp_path_factory):
+    """A net over lists, and a client of it."""
+    pytest.importorskip("torch")
+    model = gainful.AttentionRanker(epochs=1, hidden=(4,), device="cpu").fit(data)
+    path = tmp_path_factory.mktemp("net") / "lists.gainful"
+    gainful.save(model, path)
+    with client_of(path, max_rows=500) as client:
+        yield model, client
+
+
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
@@ -74,24 +84,26 @@ def test_a_query_is_ranked_as_the_model_ranks_it(clients, models, data, name):
     assert [d.rank for d in told] == list(range(1, 21))
 
 
-def test_documents_of_a_query_are_scored_together(clients, models, data, monkeypatch):
+def test_documents_of_a_query_are_scored_together(net, data, monkeypatch):
+    model, client = net
     monkeypatch.setattr("gainful.serve.scoring.SCORED_BLOCK", 15)
     sizes = [20, 1, 9]
     ends = np.cumsum(sizes)
     queries = [{"id": str(q), **documents(data.X[b - n : b])} for q, (n, b) in enumerate(zip(sizes, ends, strict=True))]
-    answer = clients["lists"].post("/rank", json={"queries": queries})
+    answer = client.post("/rank", json={"queries": queries})
     assert answer.status_code == 200, answer.text
-    scores = models["lists"].predict(data.X[: ends[-1]], group=sizes)
+    scores = model.predict(data.X[: ends[-1]], group=sizes)
     for told, n, b in zip(answer.json()["queries"], sizes, ends, strict=True):
         own = scores[b - n : b]
         assert [d["score"] for d in told["documents"]] == own[np.argsort(-own, kind="stable")].tolist()
 
 
-def test_rows_without_a_query_are_refused_by_a_net_over_lists(clients, data):
-    answer = clients["lists"].post("/score", json={"rows": data.X[:2].tolist()})
+def test_rows_without_a_query_are_refused_by_a_net_over_lists(net, data):
+    _, client = net
+    answer = client.post("/score", json={"rows": data.X[:2].tolist()})
     assert answer.status_code == 422
     assert "scores the documents of a query together; send them to /rank" in answer.text
-    answer = clients["lists"].post("/pair", json={"a": data.X[0].tolist(), "b": data.X[1].tolist()})
+    answer = client.post("/pair", json={"a": data.X[0].tolist(), "b": data.X[1].tolist()})
     assert "not a sum over features" in answer.text
 
 
