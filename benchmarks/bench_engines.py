@@ -59,10 +59,10 @@ def _per_tree(times: list[float]) -> float:
 def rows(device: str = "cpu") -> Iterator[Row]:
     if find_spec("xgboost") is None or find_spec("torch") is None:
         raise SystemExit("bench_engines.py needs the extra xgboost")
-    queries = 6_000 if device != "cpu" else 600
-    data = gainful.make_artificial(queries * 7 // 6, n_docs=120, n_features=136, seed=0)
+    data = gainful.make_artificial(7_000 if device != "cpu" else 700, n_docs=120, n_features=136, seed=0)
     data = data.replace(X=data.X.astype(np.float32))
-    train, test = data[:queries], data[queries:]
+    cut = data.n_queries * 6 // 7
+    train, test = data[:cut], data[cut:]
     subject = f"{train.n_rows:,} × 136, {{}}, XGBoost on {device}"
     peers: dict[str, Callable[[str], Grown]] = {
         f"LightGBM, {THREADS} threads": lambda name: ours(name, train, test, n_jobs=THREADS),
