@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import io
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -80,12 +81,14 @@ def make_models(folder: Path, source: str | None = None) -> Path:
 def started(command: list[str], port: int, source: str | None = None) -> Iterator[tuple[int, int]]:
     """Process id and port of a server, once it accepts connections."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"} | ({} if source is None else {"PYTHONPATH": source})
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     try:
         asyncio.run(wait_for(port, process))
         yield process.pid, port
     finally:
-        process.terminate()
+        os.killpg(process.pid, signal.SIGTERM)  # its workers, too
         process.wait(timeout=60)
 
 
