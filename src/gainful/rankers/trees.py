@@ -362,7 +362,7 @@ class TreeRanker(Ranker):
         refuse_unresumable(self.engine_params, type(self).__name__)
 
     def _refuse_missing(self, facts: FeatureFacts, what: str) -> None:
-        if text_of(self.init) == self._init_spec:  # otherwise another training begins
+        if facts.has_missing and text_of(self.init) == self._init_spec:  # otherwise another training begins
             super()._refuse_missing(facts, what)
 
     def _refuse_columns(self, data: Dataset) -> None:
