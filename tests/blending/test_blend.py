@@ -156,6 +156,15 @@ def test_ctrl_c_at_the_end_of_a_batch_keeps_what_was_trained(parts, monkeypatch)
     assert len(fitted.members_) >= 1
 
 
+def test_rankers_of_ones_own_stop_by_the_blends_metric():
+    class Mine(gainful.LambdaMART):
+        pass
+
+    chosen = blend_module.candidate_of(Mine(n_trees=3), gainful.metric("err@5"))
+    assert chosen.spec == "Mine"
+    assert gainful.metric(chosen.ranker.eval_metric).name == "err@5"
+
+
 def test_the_metric_of_a_first_ranker_is_not_that_of_the_trees():
     chosen = blend_module.candidate_of("lambdamart:init=[listnet:eval_metric=map]", gainful.metric("err@5")).ranker
     assert gainful.metric(chosen.eval_metric).name == "err@5"

@@ -20,7 +20,6 @@ from gainful.blending.members import (
     values_of_scores,
 )
 from gainful.blending.weights import RULES, best_member, choose_weights, errors_below, mean_and_error
-from gainful.compute.estimators import clone
 from gainful.compute.randomness import seed_from
 from gainful.data.dataset import Dataset, RankingData, join_pieces
 from gainful.data.limits import refuse_extremes
@@ -45,7 +44,7 @@ from gainful.parameters.constraints import (
 from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
 from gainful.rankers.scorers import Scorer, Sum
-from gainful.rankers.specs import ranker_from_spec, settings_of, spec_of
+from gainful.rankers.specs import ranker_from_spec, spec_of, with_metric
 from gainful.training.monitor import Monitor
 
 BATCH = 4  # members trained side by side; what is chosen next depends on whole batches, never on the number of cores
@@ -439,8 +438,8 @@ def candidate_of(member: Any, measure: Metric | None) -> Candidate:
     if isinstance(ranker, BlendedRanker):
         raise ParameterError(f"a member of a blend cannot be a blend itself, as {spec!r} is; name its members instead")
     ranker._check_parameters()
-    if measure is not None and "eval_metric" in ranker.parameters and "eval_metric" not in settings_of(spec)[1]:
-        ranker = clone(ranker).set_params(eval_metric=measure.as_parameter())
+    if measure is not None:
+        ranker = with_metric(ranker, spec, measure.as_parameter())
     return Candidate(spec, ranker)
 
 

@@ -38,16 +38,12 @@ class RankerSpec(Constraint):
 
 def first_ranker(init: Any, eval_metric: Any) -> Ranker:
     """The ranker to train first; it stops early by ``eval_metric`` unless it names another."""
-    from gainful.rankers.registry import ranker  # which knows all rankers
-    from gainful.rankers.specs import settings_of
+    from gainful.rankers.specs import ranker_from_spec, with_metric  # its registry knows all rankers
 
     if not isinstance(init, str):
         return clone(init)  # type: ignore[no-any-return]
-    name, settings = settings_of(_without_brackets(init))
-    made = ranker(name, **settings)
-    if "eval_metric" in made.parameters and "eval_metric" not in settings:
-        made.set_params(eval_metric=eval_metric)
-    return made
+    spec = _without_brackets(init)
+    return with_metric(ranker_from_spec(spec), spec, eval_metric)
 
 
 def text_of(init: Any) -> str | None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gainful.compute.estimators import clone
 from gainful.errors import UnknownNameError
 from gainful.parameters.constraints import parse_setting, split_outside_brackets
 from gainful.persistence.jsonable import plain
@@ -17,6 +18,14 @@ def ranker_from_spec(spec: str) -> Ranker:
     """``"lambdamart:n_trees=100"`` as an estimator."""
     name, settings = settings_of(spec)
     return ranker(name, **settings)
+
+
+def with_metric(made: Ranker, spec: str, eval_metric: Any) -> Ranker:
+    """The ranker of a spec, stopping early by this metric unless the spec names another."""
+    named = any(setting.startswith("eval_metric=") for setting in split_outside_brackets(spec, ":"))
+    if "eval_metric" in made.parameters and not named:
+        return clone(made).set_params(eval_metric=eval_metric)  # type: ignore[no-any-return]
+    return made
 
 
 def ranker_with_settings(name: str, settings: Iterable[str]) -> Ranker:
