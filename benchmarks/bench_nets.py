@@ -264,11 +264,11 @@ def check(device: str) -> bool:
         net /= max(float(np.abs(b).max()) for b in theirs)
         one, other = (linear_of(loss(name), data, where) for where in (device, reference))
         linear = float(np.abs(one - other).max() / np.abs(other).max())
-        good &= net < 1e-8 and linear < 1e-12
+        good &= net < 1e-12 and linear < 1e-12
         print(
             f"{name:24} weights of a net after 5 epochs {net:.1e}, linear value and gradient {linear:.1e}", flush=True
         )
-    print("equal to tolerance (net 1e-8, linear 1e-12)" if good else "NOT equal to tolerance")
+    print("equal to tolerance (1e-12)" if good else "NOT equal to tolerance")
     return good
 
 
@@ -287,9 +287,11 @@ def net_weights(name: str, data: RankingData, device: str) -> list[np.ndarray]:
     from gainful.nets.train import Inputs, train_net
     from gainful.training.monitor import Monitor
 
+    # Steps by SGD follow the gradient; Adam's divide by it, and would blow up the rounding of gradients near 0.
     settings = net_settings(
-        device.replace("torch-", ""), epochs=5, dtype="float64", batch_queries=50, activation="tanh"
-    )
+        device.replace("torch-", ""), epochs=5, dtype="float64", batch_queries=50, activation="tanh", optimizer="sgd",
+        learning_rate=0.01,
+    )  # fmt: skip
     if device == "torch-cpu":
         settings = type(settings)(**(vars(settings) | {"device": device}))
     inputs = Inputs(np.zeros(20), np.ones(20), "float64")

@@ -18,8 +18,16 @@ import triton.language as tl
 from torch import Tensor
 
 KINDS = {"hinge": 0, "squared": 1, "logistic": 2, "huber": 3}
-AHEAD = 32  # documents visited at once
-WARPS = 4
+# Documents of a program, and those it visits at once: they fit in the registers of a warp, whose sums need no barrier.
+TILES = {torch.float32: (16, 16), torch.float64: (16, 8)}
+RANK_TILE = (16, 32)
+WARPS = 1
+REACH = 340.0  # exponents within ± this keep products of four exponentials in the range of float64
+# artanh(z)/z in z² on [0, 1/9]: the polynomial of ``weighted_kernels``, even and odd terms
+EVEN = tl.constexpr((0.04940414659347673, 0.07681838573021182, 0.11111095432143078, 0.1999999999764473, 1.0))
+ODD = tl.constexpr(
+    (0.08890338989999957, 0.06795648730571371, 0.09091429868764374, 0.1428571455578215, 0.33333333333341275)
+)
 
 
 @triton.jit
@@ -29,26 +37,62 @@ def _rank(t, levels, sums, twice, D, n, WIDTH: tl.constexpr, AHEAD: tl.constexpr
     i = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     mine = tl.load(t + base + i, mask=i < n, other=0.0)[:, None]
     level = tl.load(levels + base + i, mask=i < n, other=float("nan"))[:, None]
-    above = tl.zeros((WIDTH,), dtype=tl.int32)
-    same = tl.zeros((WIDTH,), dtype=tl.int32)
+    above = tl.zeros((WIDTH, AHEAD), dtype=tl.int32)
+    same = tl.zeros((WIDTH, AHEAD), dtype=tl.int32)
     for start in range(0, n, AHEAD):
         j = start + tl.arange(0, AHEAD)
         other = tl.load(t + base + j, mask=j < n, other=0.0)[None, :]
         its = tl.load(levels + base + j, mask=j < n, other=float("nan"))[None, :]
         tied = other == mine
-        above += tl.sum((((other > mine) & (its == its)) | (tied & (its > level))).to(tl.int32), axis=1)
-        same += tl.sum((tied & (its == level)).to(tl.int32), axis=1)
-    tl.store(twice + base + i, 2 * above + same + 1, mask=i < n)
-    same = tl.maximum(same, 1)
-    last = tl.minimum(above + same, n)
-    mean = (tl.load(sums + last) - tl.load(sums + tl.minimum(above, n))) / same
+        above += (((other > mine) & (its == its)) | (tied & (its > level))).to(tl.int32)
+        same += (tied & (its == level)).to(tl.int32)
+    first, ties = tl.sum(above, axis=1), tl.sum(same, axis=1)
+    tl.store(twice + base + i, 2 * first + ties + 1, mask=i < n)
+    ties = tl.maximum(ties, 1)
+    last = tl.minimum(first + ties, n)
+    mean = (tl.load(sums + last) - tl.load(sums + tl.minimum(first, n))) / ties
     tl.store(D + base + i, mean, mask=i < n)
 
 
 @triton.jit
+def _exponentials(t, levels, sigma, E, near, n, REACH: tl.constexpr, SPAN: tl.constexpr):
+    """exp(σ(s − c)) of each document of a query, c the middle of its scores, and whether all are within reach."""
+    base = tl.program_id(0).to(tl.int64) * n
+    low = tl.full((SPAN,), float("inf"), dtype=E.dtype.element_ty)
+    high = tl.full((SPAN,), float("-inf"), dtype=E.dtype.element_ty)
+    for start in range(0, n, SPAN):
+        j = start + tl.arange(0, SPAN)
+        its = tl.load(levels + base + j, mask=j < n, other=float("nan"))
+        s = tl.load(t + base + j, mask=j < n, other=0.0)
+        low = tl.where(its == its, tl.minimum(low, s), low)
+        high = tl.where(its == its, tl.maximum(high, s), high)
+    bottom, top = tl.min(low, axis=0), tl.max(high, axis=0)
+    middle = bottom + 0.5 * (top - bottom)
+    tl.store(near + tl.program_id(0), (0.5 * sigma * (top - bottom) <= REACH).to(tl.int32))
+    for start in range(0, n, SPAN):
+        j = start + tl.arange(0, SPAN)
+        s = tl.load(t + base + j, mask=j < n, other=0.0)
+        tl.store(E + base + j, tl.exp(sigma * (s - middle)), mask=j < n)
+
+
+@triton.jit
+def _minus_log(z):
+    """−log(1 − p) = 2 artanh(z), z = p/(2 − p), for p in [0, ½]."""
+    x = z * z
+    y = x * x
+    even = EVEN[0] * y + EVEN[1]
+    odd = ODD[0] * y + ODD[1]
+    for k in tl.static_range(2, 5):
+        even = even * y + EVEN[k]
+        odd = odd * y + ODD[k]
+    return 2.0 * z * (odd * x + even)
+
+
+@triton.jit
 def _pairs(
-    t, levels, gains, D, twice, gaps, sigma, values, slopes, n, n_parts,
-    KIND: tl.constexpr, BY_SWAP: tl.constexpr, BY_GAP: tl.constexpr, WIDTH: tl.constexpr, AHEAD: tl.constexpr,
+    t, levels, E, near, gains, D, twice, gaps, sigma, values, slopes, n, n_parts,
+    KIND: tl.constexpr, BY_SWAP: tl.constexpr, BY_GAP: tl.constexpr, BY_EXPONENTIALS: tl.constexpr,
+    WIDTH: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
     """Σ over the pairs (i, j), i one of this program's documents, of weight · cost(s_i − s_j), and slopes by both."""
     part = tl.program_id(0).to(tl.int64) * n_parts + tl.program_id(1)
@@ -56,17 +100,22 @@ def _pairs(
     i = first + tl.arange(0, WIDTH)
     mine = tl.load(t + base + i, mask=i < n, other=0.0)[:, None]
     level = tl.load(levels + base + i, mask=i < n, other=float("nan"))[:, None]
-    own = tl.zeros((WIDTH,), dtype=mine.dtype)
-    total = tl.zeros((WIDTH,), dtype=mine.dtype)
+    best = tl.load(levels + base + first)
+    own = tl.zeros((WIDTH, AHEAD), dtype=mine.dtype)
+    total = tl.zeros((WIDTH, AHEAD), dtype=mine.dtype)
     if BY_SWAP:
         gain = tl.load(gains + base + i, mask=i < n, other=0.0)[:, None]
         discount = tl.load(D + base + i, mask=i < n, other=0.0)[:, None]
         rank = tl.load(twice + base + i, mask=i < n, other=0)[:, None]
+    if BY_EXPONENTIALS:
+        e = tl.load(E + base + i, mask=i < n, other=0.0)[:, None]
+        by_division = tl.load(near + tl.program_id(0)) > 0
     for start in range(first, n, AHEAD):
         j = start + tl.arange(0, AHEAD)
-        better = level < tl.load(levels + base + j, mask=j < n, other=float("nan"))[None, :]
+        worst = tl.load(levels + base + tl.minimum(start + AHEAD, n) - 1)  # NaN past the end of a query
         below = tl.zeros((AHEAD,), dtype=mine.dtype)
-        if tl.max(better.to(tl.int32)) > 0:  # not all of one grade
+        if (best == best) & (best != worst):  # not all of one grade
+            better = level < tl.load(levels + base + j, mask=j < n, other=float("nan"))[None, :]
             d = mine - tl.load(t + base + j, mask=j < n, other=0.0)[None, :]
             if KIND == 0:
                 cost = tl.maximum(1.0 - d, 0.0)
@@ -77,9 +126,18 @@ def _pairs(
                 slope = -2.0 * short
             elif KIND == 2:
                 x = sigma * d
-                small = tl.exp(-tl.abs(x))
-                cost = tl.maximum(-x, 0.0) + tl.log(1.0 + small)
-                slope = -sigma * tl.where(x >= 0.0, small, 1.0) / (1.0 + small)
+                if BY_EXPONENTIALS:
+                    if by_division:
+                        other = tl.load(E + base + j, mask=j < n, other=1.0)[None, :]
+                        both, less = e + other, tl.minimum(e, other)
+                        rest = 2.0 * both - less
+                        r = 1.0 / (both * rest)
+                        cost = tl.maximum(-x, 0.0) + _minus_log(less * both * r)
+                        slope = -sigma * (other * rest * r)
+                    else:
+                        cost, slope = _logistic(x, sigma)
+                else:
+                    cost, slope = _logistic(x, sigma)
             else:
                 bent = tl.minimum(tl.maximum(1.0 - d, 0.0), 2.0)
                 cost = bent * bent - 4.0 * tl.minimum(d + 1.0, 0.0)
@@ -93,15 +151,23 @@ def _pairs(
                 cost *= weight
                 slope *= weight
             slope = tl.where(better, slope, 0.0)
-            own += tl.sum(slope, axis=1)
-            total += tl.sum(tl.where(better, cost, 0.0), axis=1)
+            own += slope
+            total += tl.where(better, cost, 0.0)
             below = -tl.sum(slope, axis=0)
         tl.store(slopes + part * n + j, below, mask=j < n)
-    tl.store(values + part, tl.sum(total, axis=0))
+    tl.store(values + part, tl.sum(tl.sum(total, axis=1), axis=0))
     # What the first tile wrote for this program's own documents is there already: add to it.
     tl.debug_barrier()
     before = tl.load(slopes + part * n + i, mask=i < n, other=0.0)
-    tl.store(slopes + part * n + i, before + own, mask=i < n)
+    tl.store(slopes + part * n + i, before + tl.sum(own, axis=1), mask=i < n)
+
+
+@triton.jit
+def _logistic(x, sigma):
+    """log(1 + exp(−x)) and its slope, for any x."""
+    small = tl.exp(-tl.abs(x))
+    cost = tl.maximum(-x, 0.0) + tl.log(1.0 + small)
+    return cost, -sigma * tl.where(x >= 0.0, small, 1.0) / (1.0 + small)
 
 
 @triton.jit
@@ -134,24 +200,33 @@ class FusedPairs:
     ):
         self.kind, self.levels, self.sigma = KINDS[kind], levels, sigma
         self.gains, self.gaps = gains, gaps
-        self.width = 8 if levels.dtype == torch.float64 else 32  # documents of a program; more would spill registers
+        self.width, self.ahead = TILES[levels.dtype]
         self.grid = levels.shape[0], triton.cdiv(levels.shape[1], self.width)
         self.sums = None
         if discounts is not None:
             self.sums = torch.cat([discounts.new_zeros(1), discounts.cumsum(0)])
+        # In float64 an exponential and a logarithm per pair cost most; float32 has both in hardware.
+        self.by_exponentials = kind == "logistic" and levels.dtype == torch.float64
 
     def __call__(self, t: Tensor) -> tuple[Tensor, Tensor]:
         t, (m, n), n_parts = t.contiguous(), t.shape, self.grid[1]
         values, slopes, gradient = t.new_empty(self.grid), t.new_empty((m, n_parts, n)), torch.empty_like(t)
-        D, twice = t, t  # not read unless pairs are weighted
-        sizes: dict[str, Any] = {"WIDTH": self.width, "AHEAD": AHEAD, "num_warps": WARPS}
+        D, twice, E, near = t, t, t, t  # not read unless needed
+        sizes: dict[str, Any] = {"WIDTH": self.width, "AHEAD": self.ahead, "num_warps": WARPS}
         if self.sums is not None:
             D, twice = torch.empty_like(t), torch.empty_like(t, dtype=torch.int32)
-            _rank[self.grid](t, self.levels, self.sums, twice, D, n, **sizes)
+            width, ahead = RANK_TILE
+            _rank[m, triton.cdiv(n, width)](
+                t, self.levels, self.sums, twice, D, n, WIDTH=width, AHEAD=ahead, num_warps=WARPS
+            )
+        if self.by_exponentials:
+            E, near = torch.empty_like(t), torch.empty(m, dtype=torch.int32, device=t.device)
+            _exponentials[m,](t, self.levels, self.sigma, E, near, n, REACH=REACH, SPAN=128, num_warps=WARPS)
         _pairs[self.grid](
-            t, self.levels, t if self.gains is None else self.gains, D, twice, t if self.gaps is None else self.gaps,
-            self.sigma, values, slopes, n, n_parts,
-            KIND=self.kind, BY_SWAP=self.sums is not None, BY_GAP=self.gaps is not None, **sizes,
+            t, self.levels, E, near, t if self.gains is None else self.gains, D, twice,
+            t if self.gaps is None else self.gaps, self.sigma, values, slopes, n, n_parts,
+            KIND=self.kind, BY_SWAP=self.sums is not None, BY_GAP=self.gaps is not None,
+            BY_EXPONENTIALS=self.by_exponentials, **sizes,
         )  # fmt: skip
         _add_up[m, triton.cdiv(n, 128)](slopes, gradient, n, n_parts, WIDTH=self.width, SPAN=128)
         return values.sum(dim=1), gradient

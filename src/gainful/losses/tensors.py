@@ -56,7 +56,7 @@ class TensorLoss:
 
     def __call__(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         padded = torch.cat([scores, scores.new_zeros(1)])
-        values, gradient = scores.new_zeros(self.n_queries), scores.new_zeros(self.n_rows + 1)
+        values, gradient = scores.new_empty(self.n_queries), scores.new_empty(self.n_rows + 1)
         for bucket, form in self.parts:
             values[bucket.queries], gradient[bucket.rows] = form(padded[bucket.rows])
         return values, gradient[:-1]
@@ -118,7 +118,7 @@ Weigh = Callable[[slice, slice], Tensor]
 
 
 def fuses(at: Tensor) -> bool:
-    """Whether pairs of this tensor's device can be computed in one pass."""
+    """Whether the device of this tensor has kernels of ours, in Triton."""
     return at.is_cuda and find_spec("triton") is not None
 
 

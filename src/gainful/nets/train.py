@@ -33,7 +33,7 @@ from gainful.data.query_weights import query_shares
 from gainful.data.rows import Array, read_only, rows_of_queries
 from gainful.errors import DataError
 from gainful.losses import Loss
-from gainful.losses.tensors import tensor_loss
+from gainful.losses.tensors import fuses, tensor_loss
 from gainful.nets.affine import affine
 from gainful.nets.device import tensor_device
 from gainful.nets.epochs import Epochs
@@ -97,7 +97,7 @@ class Net:
     """Scores of standardised rows. ``weights`` are W₁ (d, h₁), b₁ (h₁,), W₂, b₂, …; the last layer has one output."""
 
     def __init__(self, n_features: int, settings: NetSettings):
-        self.activation = ACTIVATIONS[settings.activation]
+        self.activation = settings.activation
         self.dropout = settings.dropout
         self.device = torch.device(tensor_device(settings.device))
         self.dtype = getattr(torch, settings.dtype)
@@ -113,10 +113,17 @@ class Net:
             yield slice(start, min(start + SCORE_ROWS, int(offsets[-1]))), None
 
     def __call__(self, x: Tensor, train: bool = False, layout: None = None) -> Tensor:
-        for W, b in zip(self.weights[:-2:2], self.weights[1:-2:2], strict=True):
-            x = self.activation(affine(x, W, b))
-            if train and self.dropout > 0.0:
+        hidden = list(zip(self.weights[:-2:2], self.weights[1:-2:2], strict=True))
+        drops = train and self.dropout > 0.0
+        last = hidden.pop() if hidden and not drops and fuses(x) else None
+        for W, b in hidden:
+            x = ACTIVATIONS[self.activation](affine(x, W, b))
+            if drops:
                 x = x * self._mask(x)
+        if last is not None:
+            from gainful.nets.fused_output import fused_output
+
+            return fused_output(x, *last, self.weights[-2], self.weights[-1], self.activation)
         return affine(x, self.weights[-2], self.weights[-1])[:, 0]
 
     def _mask(self, x: Tensor) -> Tensor:
