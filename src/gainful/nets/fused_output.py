@@ -114,4 +114,4 @@ class _Output(torch.autograd.Function):
 
 def fused_output(x: Tensor, W: Tensor, b: Tensor, w: Tensor, c: Tensor, activation: str) -> Tensor:
     """The scores (n,) of x (n, d) by a hidden layer W (d, m), b (m,) and an output w (m, 1), c (1,)."""
-    return _Output.apply(x, W, b, w, c, activation)  # type: ignore[no-untyped-call,no-any-return]
+    return _Output.apply(x, W, b, w, c, activation)  # type: ignore[no-any-return]
