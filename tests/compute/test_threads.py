@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import gainful
 from gainful.compute import threads
@@ -21,6 +22,7 @@ from gainful.compute.threads import (
     allowed_cores,
     cpu_quota,
     limit_threads,
+    one_blas_thread,
     openmp_threads,
     short_waits,
 )
@@ -421,3 +423,43 @@ def test_trainings_in_several_threads_restore_the_setting_together(monkeypatch):
         assert library.levels == 0
         first.close()
     assert library.levels == 1
+
+
+# -- BLAS --------------------------------------------------------------------------------------------------------------
+
+
+def blas_threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+@pytest.fixture
+def two_blas_threads():
+    """Two threads for BLAS, whatever the machine has."""
+    import scipy.linalg  # noqa: F401 - loads its BLAS
+
+    with threadpool_limits(2, user_api="blas"):
+        yield blas_threads()
+
+
+def test_blas_has_one_thread_until_the_last_has_left(two_blas_threads):
+    first, second = one_blas_thread(), one_blas_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)  # as it may happen in two threads
+    assert set(blas_threads()) == {1}
+    second.__exit__(None, None, None)
+    assert blas_threads() == two_blas_threads
+    with pytest.raises(KeyboardInterrupt), one_blas_thread():
+        raise KeyboardInterrupt
+    assert blas_threads() == two_blas_threads
+
+
+@pytest.mark.parametrize("name", ["listnet", "ranksvm"])
+def test_solvers_keep_blas_on_one_thread_while_they_run(name, two_blas_threads):
+    """Its threads would spin on the cores that the next pass needs."""
+    seen = []
+    data = gainful.make_artificial(10, n_docs=20, n_features=5, seed=0)
+    gainful.ranker(name).fit(data, progress=lambda *_, **__: seen.append(set(blas_threads())))
+    assert seen
+    assert all(one == {1} for one in seen)
+    assert blas_threads() == two_blas_threads

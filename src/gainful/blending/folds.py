@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from queue import Empty, SimpleQueue
@@ -14,7 +15,7 @@ import numpy as np
 
 from gainful.compute.estimators import clone
 from gainful.compute.memory import allowed_memory
-from gainful.compute.threads import limit_blas, limit_threads, openmp_threads
+from gainful.compute.threads import limit_threads, one_blas_thread, openmp_threads
 from gainful.data.blocks import LocalBlocks
 from gainful.data.checks import skip_checks
 from gainful.data.dataset import Dataset, RankingData
@@ -158,7 +159,7 @@ def fit_folds(
             ended.put((i, _fit_one(folds, jobs[i], clock, threads)))
 
     # set once, since all threads share the filters and BLAS; the caller warns about an interruption itself
-    with warnings.catch_warnings(), limit_blas(threads):
+    with warnings.catch_warnings(), one_blas_thread() if threads == 1 else nullcontext():
         warnings.simplefilter("ignore", UserWarning)
         for _ in range(workers):  # daemons: a fit that does not notice the end must not hold up the process
             Thread(target=work, daemon=True).start()

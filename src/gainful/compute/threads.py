@@ -35,11 +35,44 @@ def limit_threads(n: int) -> Iterator[None]:
         _MOST.reset(before)
 
 
-def limit_blas(n: int) -> AbstractContextManager[object]:
-    """The same for BLAS, whose threads are those of the process: only where no other thread relies on them."""
-    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """BLAS computes on the calling thread inside.
 
-    return threadpool_limits(limits=1, user_api="blas") if n == 1 else nullcontext()
+    Its other threads spin for up to 25 ms after each product, even of 40 × 40 numbers, on the cores that the next pass
+    over the data needs. The setting is one for all threads of the process: the last to leave restores it.
+    """
+    with _BLAS.lock:
+        if _BLAS.users == 0:
+            _BLAS.limit = _blas().limit(limits=1)
+        _BLAS.users += 1
+    try:
+        yield
+    finally:
+        with _BLAS.lock:
+            _BLAS.users -= 1
+            if _BLAS.users == 0:
+                _BLAS.limit.restore_original_limits()
+
+
+class _Blas:
+    """Who wants BLAS to use one thread."""
+
+    def __init__(self) -> None:
+        self.lock, self.users = threading.Lock(), 0
+        self.limit: Any = None
+
+
+_BLAS = _Blas()
+
+
+@cache
+def _blas() -> Any:
+    """The BLAS of NumPy and of SciPy."""
+    import scipy.linalg  # noqa: F401 - loads its BLAS
+    from threadpoolctl import ThreadpoolController  # comes with scikit-learn
+
+    return ThreadpoolController().select(user_api="blas")
 
 
 @contextmanager

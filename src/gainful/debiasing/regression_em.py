@@ -19,6 +19,7 @@ import numpy as np
 
 from gainful.compute import query_loop
 from gainful.compute.features import Features
+from gainful.compute.threads import one_blas_thread
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array, linear_scores
 from gainful.linear.scaling import Scaling
@@ -78,7 +79,8 @@ def _regress(data: Dataset, relevant: Any, scales: Array, u: Array, b: float) ->
         slope = sum(one[1] for one in parts) / scales + PENALTY * v
         return value, np.append(slope, sum(one[2] for one in parts))
 
-    found = minimize(objective, np.append(u, b), jac=True, method="L-BFGS-B", options={"maxiter": INNER_STEPS})
+    with one_blas_thread():
+        found = minimize(objective, np.append(u, b), jac=True, method="L-BFGS-B", options={"maxiter": INNER_STEPS})
     return found.x[:-1], float(found.x[-1])
 
 
