@@ -33,17 +33,24 @@ def reference(entry: dict[str, Any], group: str) -> Yardstick:
     return yardstick(name, curve, iterations_of(entry, group))
 
 
+def title_of(entry: dict[str, Any]) -> str:
+    return f"{entry['title']}, {_threads(entry)}"
+
+
 def page(kept: dict[str, Any]) -> str:
-    """Everything as Markdown."""
-    parts = ["# gainful beside its peers", _preface(kept)]
+    """Everything as Markdown; where ours are behind comes first."""
+    parts, behind = [], []
     for name, entry in kept["data"].items():
-        parts.append(f"## {entry['title'][0].upper()}{entry['title'][1:]}\n\n{_head(entry)}")
-        parts.append(f"![Learning curves, {entry['title']}](peers-{name}.svg)")
+        title = title_of(entry)
+        parts.append(f"## {title[0].upper()}{title[1:]}\n\n{_head(entry)}")
+        parts.append(f"![Learning curves, {title}](peers-{name}.svg)")
         for group, results in groups_of(entry).items():
             table = standings(results, REFERENCE[group], iterations_of(entry, group))
             by = reference(entry, group)
-            parts.append(f"### {GROUPS[group]}: {entry['title']}\n\n{_table(table, by)}")
-            parts.append("\n".join(f"- {line}" for line in verdict(table, by)))
+            lines = list(verdict(table, by))
+            parts.append(f"### {GROUPS[group]}: {title}\n\n{_table(table, by)}")
+            parts.append("\n".join(f"- {line}" for line in lines))
+            behind += [f"- {GROUPS[group]}, {title}. {line}" for line in lines if "**" in line]
         if entry["busy"]:
             parts.append(
                 "**The machine was busy** (a fixed piece of work took over a quarter longer than at best) while these "
@@ -52,24 +59,30 @@ def page(kept: dict[str, Any]) -> str:
             )
         if entry["failed"]:
             parts.append("\n".join(f"- {who}: {why}" for who, why in entry["failed"].items()))
-    return "\n\n".join(parts) + "\n"
+    losses = ["## Where ours are behind\n\n" + "\n".join(behind)] if behind else []
+    return "\n\n".join(["# gainful beside its peers", _preface(kept), *losses, *parts]) + "\n"
 
 
 def _preface(kept: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in kept["versions"].items())
+    commands = dict.fromkeys(entry["command"] for entry in kept["data"].values())
     return (
         "How this is measured: [Beside the peers](../peers.md). Ratios are to the reference of the table, in the same "
         "run; above 1× is quicker. A dash: not reached in time. Ours are in bold.\n\n"
-        f"- Command: `{kept['command']}`\n- {kept['machine']}; {kept['cores']} cores\n- {versions}"
+        f"- Commands: {', '.join(f'`{command}`' for command in commands)}\n"
+        f"- {kept['machine']}; {kept['cores']} cores\n- {versions}"
     )
+
+
+def _threads(entry: dict[str, Any]) -> str:
+    return "one thread" if entry["threads"] == 1 else f"{entry['threads']} threads"
 
 
 def _head(entry: dict[str, Any]) -> str:
     clock = ", in processor seconds" if entry["clock"] == "cpu" else ""
-    threads = "one thread" if entry["threads"] == 1 else f"{entry['threads']} threads"
     return (
         f"{entry['rows'][0].upper()}{entry['rows'][1:]}. {entry['metric']}. At most {2 * entry['iterations']} trees or "
-        f"{entry['seconds']:g} s each, on {threads}{clock}. Measured on {entry['when']}."
+        f"{entry['seconds']:g} s each, on {_threads(entry)}{clock}. Measured on {entry['when']}."
     )
 
 

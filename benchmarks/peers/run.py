@@ -1,7 +1,8 @@
 """gainful beside its peers: learning curves of every ranker, each trained in its own process.
 
 ``python benchmarks/peers/run.py`` measures all three data sets and writes docs/results/peers.md, peers.json and one
-plot per data set. ``--data artificial`` measures one and keeps the others' figures. Measurements are saved in
+plot per data set. ``--data artificial`` measures one and keeps the others' figures; ``--threads 1`` has tables of its
+own beside those of two threads. Measurements are saved in
 benchmarks/results/peers/, so that a stopped run resumes; those that failed, or were taken while the machine was busy,
 are repeated; ``--fresh`` starts over. ``GAINFUL_OHSUMED=DIR`` uses OHSUMED's own folds in place of OHSUMED's shape.
 ``make bench-peers`` creates the environment first.
@@ -65,7 +66,7 @@ def measured(data: DataSet, size: str, given: argparse.Namespace) -> dict[str, A
     real = bool(ohsumed_folder()) and data.name == "ohsumed"
     settings = {"data": repr(data), "real": real, "threads": given.threads, "repeats": given.repeats,
                 "clock": given.clock, "code": text_of("datasets.py", "settings.py", "snapshots.py")}  # fmt: skip
-    store = given.kept / f"{size}-{data.name}.json"
+    store = given.kept / f"{size}-{key_of(data, given)}.json"
     known = json.loads(store.read_text()) if store.exists() and not given.fresh else {}
     if known.get("settings") != settings:
         known = {"settings": settings, "results": {}, "when": time.strftime("%Y-%m-%d")}
@@ -86,7 +87,12 @@ def measured(data: DataSet, size: str, given: argparse.Namespace) -> dict[str, A
             store.write_text(json.dumps(known))
         else:
             known["results"][one.key] = found
-    return entry_of(data, known, real)
+    return {**entry_of(data, known, real), "command": command_of(size, given)}
+
+
+def key_of(data: DataSet, given: argparse.Namespace) -> str:
+    """Its name in files: that of the data set, with the number of threads if there are several."""
+    return data.name if given.threads == 1 else f"{data.name}-{given.threads}"
 
 
 def text_of(*names: str) -> str:
@@ -135,22 +141,21 @@ def entry_of(data: DataSet, known: dict[str, Any], real: bool) -> dict[str, Any]
 
 
 def write_report(entries: dict[str, Any], size: str, given: argparse.Namespace) -> None:
-    """The page, the figures and the plots; data sets not measured in this run keep their entry of the last report."""
+    """The page, the figures and the plots; what was not measured in this run keeps its entry of the last report."""
     store = given.out / "peers.json"
     before = json.loads(store.read_text())["data"] if store.exists() else {}
     data = {**before, **entries}
     kept = {
-        "command": command_of(size, given),
         "machine": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
         "cores": os.cpu_count(),
         "versions": {name: metadata.version(name) for name in PACKAGES if _there(name)},
-        "data": {one.name: data[one.name] for one in SIZES["usual"] if one.name in data},
+        "data": {key: data[key] for one in SIZES["usual"] for key in sorted(data) if key.partition("-")[0] == one.name},
     }
     given.out.mkdir(parents=True, exist_ok=True)
     for name, entry in kept["data"].items():
         groups = report.groups_of(entry)
         times = {group: report.reference(entry, group).seconds for group in groups}
-        (given.out / f"peers-{name}.svg").write_text(plots.picture(entry["title"], groups, times))
+        (given.out / f"peers-{name}.svg").write_text(plots.picture(report.title_of(entry), groups, times))
     store.write_text(in_lines(rounded(kept)) + "\n")
     (given.out / "peers.md").write_text(report.page(kept))
     print(f"written: {given.out / 'peers.md'}")
@@ -208,7 +213,7 @@ def main() -> int:
     if given.out is None:  # the figures of a smoke run are meaningless and not for the documentation
         given.out = given.kept / "smoke" if given.smoke else HOME.parent / "docs" / "results"
     wanted = [one for one in SIZES[size] if not given.data or one.name in given.data]
-    entries = {one.name: measured(one, size, given) for one in wanted}
+    entries = {key_of(one, given): measured(one, size, given) for one in wanted}
     write_report({name: entry for name, entry in entries.items() if report.groups_of(entry)}, size, given)
     broken = [f"{who} ({why})" for e in entries.values() for who, why in e["failed"].items() if why != "not installed"]
     if broken:

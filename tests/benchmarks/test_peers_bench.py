@@ -148,10 +148,13 @@ def test_the_page_and_the_plot_show_every_ranker():
     ours = [(1, 0.5, 0.6, 0.6), (5, 2.0, 0.7, 0.79)]
     entry = {"title": "a shape", "rows": "few rows", "metric": "ndcg@10", "iterations": 10, "seconds": 9.0,
              "threads": 2, "clock": "wall", "busy": ["gainful x"], "when": "today", "results": made_results(ours),
-             "failed": {"pyltr LambdaMART": "not installed"}}  # fmt: skip
-    kept = {"command": "make bench-peers", "machine": "here", "cores": 2, "versions": {"gainful": "1"},
-            "data": {"shape": entry}}  # fmt: skip
+             "failed": {"pyltr LambdaMART": "not installed"}, "command": "make bench-peers"}  # fmt: skip
+    kept = {"machine": "here", "cores": 2, "versions": {"gainful": "1"},
+            "data": {"shape": entry | {"threads": 1}, "shape-2": entry}}  # fmt: skip
     text = report.page(kept)
+    assert text.index("## A shape, one thread") < text.index("## A shape, 2 threads")
+    first, behind = text.index("## A shape"), text.index("## Where ours are behind")
+    assert behind < text.index("a shape, 2 threads. Equal time (4 s): our best, gainful x (0.7900), is **worse") < first
     assert "| **gainful x** | 0.7900 | -0.0100 |" in text
     assert "pyltr LambdaMART: not installed" in text
     assert "measures them again: gainful x." in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from sklearn.linear_model import LinearRegression
 
 import gainful
 from gainful import GainfulError, LambdaMART, ParameterError, RegressionRanker, Split
+from gainful.comparison import job
 from gainful.comparison.contestants import contestants, resolve_rankers
 from gainful.comparison.result import CURVE_SUM
 from gainful.rankers.registry import USEFUL_FEW
@@ -426,6 +428,25 @@ def test_rankers_side_by_side_give_the_same_comparison():
         for label in one.labels:
             for a, b in zip(one.runs[label], two.runs[label], strict=True):
                 np.testing.assert_array_equal(a.scores, b.scores)
+
+
+def test_the_slowest_of_the_last_fold_begins_first(parts, monkeypatch):
+    """So that no worker waits long for the last one."""
+    took, begun = {"regression": 1.0, "ranknet": 3.0, "ranksvm": 2.0}, []
+    plain, together = job.train_and_test, job.ComparisonJob._run_together
+
+    def train_and_test(label, *args):
+        return replace(plain(label, *args), fit_seconds=took[label])
+
+    def run_together(self, run, labels):
+        begun.append(list(labels))
+        together(self, run, labels)
+
+    monkeypatch.setattr(job, "train_and_test", train_and_test)
+    monkeypatch.setattr(job.ComparisonJob, "_run_together", run_together)
+    found = gainful.compare(list(took), parts[0], folds=3, n_jobs=2)
+    assert begun == [list(took), *2 * [["ranknet", "ranksvm", "regression"]]]
+    assert list(found.runs) == list(took)
 
 
 def test_a_failure_or_a_stop_side_by_side(parts):

@@ -130,6 +130,8 @@ class ComparisonJob:
         labels = [label for label in self.models if label not in self.failures]
         self._finished = (fold + 1) * len(self.models) - len(labels)
         together = [label for label in labels if not isinstance(self.models[label], Blend)]
+        took = {run.label: run.fit_seconds for run in self.runs if run.fold == fold - 1}
+        together.sort(key=lambda label: -took.get(label, 0.0))  # so that no worker ends long before the others
         self.workers = worker_count(part.train, self.n_jobs, len(together))[0] if self.n_jobs > 1 and together else 1
 
         def run(label: str) -> None:
