@@ -17,12 +17,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gainful.losses.base import RANGE
+
 KINDS = {"hinge": 0, "squared": 1, "logistic": 2, "huber": 3}
 # Documents of a program, and those it visits at once: they fit in the registers of a warp, whose sums need no barrier.
 TILES = {torch.float32: (16, 16), torch.float64: (16, 8)}
 RANK_TILE = (16, 32)
 WARPS = 1
-REACH = 340.0  # exponents within ± this keep products of four exponentials in the range of float64
 # artanh(z)/z in z² on [0, 1/9]: the polynomial of ``weighted_kernels``, even and odd terms
 EVEN = tl.constexpr((0.04940414659347673, 0.07681838573021182, 0.11111095432143078, 0.1999999999764473, 1.0))
 ODD = tl.constexpr(
@@ -55,8 +56,8 @@ def _rank(t, levels, sums, twice, D, n, WIDTH: tl.constexpr, AHEAD: tl.constexpr
 
 
 @triton.jit
-def _exponentials(t, levels, sigma, E, near, n, REACH: tl.constexpr, SPAN: tl.constexpr):
-    """exp(σ(s − c)) of each document of a query, c the middle of its scores, and whether all are within reach."""
+def _exponentials(t, levels, sigma, E, near, n, RANGE: tl.constexpr, SPAN: tl.constexpr):
+    """exp(σ(s − c)) of each document of a query, c the middle of its scores, and whether they can be used."""
     base = tl.program_id(0).to(tl.int64) * n
     low = tl.full((SPAN,), float("inf"), dtype=E.dtype.element_ty)
     high = tl.full((SPAN,), float("-inf"), dtype=E.dtype.element_ty)
@@ -68,7 +69,7 @@ def _exponentials(t, levels, sigma, E, near, n, REACH: tl.constexpr, SPAN: tl.co
         high = tl.where(its == its, tl.maximum(high, s), high)
     bottom, top = tl.min(low, axis=0), tl.max(high, axis=0)
     middle = bottom + 0.5 * (top - bottom)
-    tl.store(near + tl.program_id(0), (0.5 * sigma * (top - bottom) <= REACH).to(tl.int32))
+    tl.store(near + tl.program_id(0), (sigma * (top - bottom) <= RANGE).to(tl.int32))
     for start in range(0, n, SPAN):
         j = start + tl.arange(0, SPAN)
         s = tl.load(t + base + j, mask=j < n, other=0.0)
@@ -221,7 +222,7 @@ class FusedPairs:
             )
         if self.by_exponentials:
             E, near = torch.empty_like(t), torch.empty(m, dtype=torch.int32, device=t.device)
-            _exponentials[m,](t, self.levels, self.sigma, E, near, n, REACH=REACH, SPAN=128, num_warps=WARPS)
+            _exponentials[m,](t, self.levels, self.sigma, E, near, n, RANGE=RANGE, SPAN=128, num_warps=WARPS)
         _pairs[self.grid](
             t, self.levels, E, near, t if self.gains is None else self.gains, D, twice,
             t if self.gaps is None else self.gaps, self.sigma, values, slopes, n, n_parts,
