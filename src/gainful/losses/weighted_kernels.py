@@ -43,8 +43,8 @@ from gainful.losses.tile_kernels import (
 )
 
 LONG_LIST = 1024  # at this length sorting becomes faster than counting
-ABOVE, MEAN = uint64(LONG_LIST + WIDTH), uint64(2 * (LONG_LIST + WIDTH))  # where these rows of room for ranks begin
-RANK_ROOM = 3 * (LONG_LIST + WIDTH)
+ABOVE = uint64(LONG_LIST + WIDTH)  # where this row of the room for ranks begins
+RANK_ROOM = 2 * (LONG_LIST + WIDTH)
 LOWEST, HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
@@ -55,52 +55,44 @@ LOWEST, HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 def rank_by_counting(t, offsets, blocks, starts, discounts, room, first, last, rank, D):
     """Twice the rank and the discount of each document of the queries below LONG_LIST; ``discounts`` at rank 1, 2, …
 
-    ``room`` has RANK_ROOM integers.
+    ``room`` has RANK_ROOM integers. Documents have equally many above them only if their scores and grades are equal.
     """
     base = offsets[first]
     for q in range(first, last):
-        lo, end = offsets[q] - base, offsets[q + 1] - base
-        if end - lo >= LONG_LIST or blocks[q + 1] - blocks[q] < 2:
+        lo, n = offsets[q] - base, offsets[q + 1] - offsets[q]
+        if n >= LONG_LIST or blocks[q + 1] - blocks[q] < 2:
             continue
-        if _count_above(q, t, base, offsets, blocks, starts, room):
-            for i in range(uint64(end - lo)):
-                rank[uint64(lo) + i], D[uint64(lo) + i] = 2 * room[ABOVE + i] + 2, discounts[uint64(room[ABOVE + i])]
-            continue
-        _share_places(t, lo, end - lo, discounts, room, rank, D)
+        _count_above(q, t, lo, offsets, blocks, starts, room)
+        for i in range(uint64(n)):
+            room[i] = 0
+        for i in range(uint64(n)):
+            if t[uint64(lo) + i] == t[uint64(lo) + i]:
+                room[uint64(room[ABOVE + i])] += 1
+        for i in range(uint64(n)):
+            row, above, mean = lo + np.int64(i), room[ABOVE + i], 0.0
+            equal = room[uint64(above)]
+            if t[row] != t[row]:  # NaN equals nothing, not even itself
+                rank[row], D[row] = 1, 0.0
+            elif equal < 0:  # an equal one came before, at −1 − equal
+                rank[row], D[row] = rank[-1 - equal], D[-1 - equal]
+            else:
+                for place in range(above, above + equal):
+                    mean += discounts[place]
+                rank[row], D[row] = 2 * above + equal + 1, mean / equal
+                room[uint64(above)] = -1 - row
 
 
 @helper
-def _share_places(t, lo, n, discounts, room, rank, D):
-    """As many documents as share the mean of places have equally many above them."""
-    for place in range(n):
-        room[place] = 0
-    for i in range(n):
-        if t[lo + i] == t[lo + i]:
-            room[room[ABOVE + uint64(i)]] += 1
-    for place in range(n):
-        equal, mean = room[place], 0.0
-        for one in range(place, place + equal):
-            mean += discounts[one]
-        room[MEAN + uint64(place)] = np.float64(mean / equal if equal > 0 else 0.0).view(np.int64)
-    for i in range(n):
-        rank[lo + i], D[lo + i], above = 1, 0.0, room[ABOVE + uint64(i)]
-        if t[lo + i] == t[lo + i]:  # NaN equals nothing, not even itself
-            rank[lo + i] = 2 * above + room[above] + 1
-            D[lo + i] = np.int64(room[MEAN + uint64(above)]).view(np.float64)
-
-
-@helper
-def _count_above(q, t, base, offsets, blocks, starts, room):
-    """Count the documents above each, into ``room``. Return whether no two of a grade have the same score, or NaN.
+def _count_above(q, t, lo, offsets, blocks, starts, room):
+    """Count the documents above each, into ``room``.
 
     The scores become integers in the same order. Against lower grades, which win ties, a document counts as one less.
     """
-    lo, n, known, total = uint64(offsets[q] - base), uint64(offsets[q + 1] - offsets[q]), 0, 0
+    n = uint64(offsets[q + 1] - offsets[q])
     for i in range(n):
-        x = t[lo + i]
+        x = t[uint64(lo) + i]
         bits = np.float64(x + 0.0).view(np.int64)  # −0 becomes 0
         room[i] = (bits ^ ((bits >> 63) & HIGHEST)) if x == x else LOWEST + 1
-        known += x == x
     for i in range(whole(n)):
         room[ABOVE + i] = 0
     for b in range(blocks[q], blocks[q + 1]):
@@ -119,9 +111,6 @@ def _count_above(q, t, base, offsets, blocks, starts, room):
                 room[ABOVE + i] += higher + (np.int64(third > key) + np.int64(fourth > key))
         for i in range(begin, below):
             room[i] -= 1
-    for i in range(n):
-        total += room[ABOVE + i]
-    return known == offsets[q + 1] - offsets[q] and 2 * total == known * (known - 1)  # a pair adds 1 unless it ties
 
 
 @helper
