@@ -62,7 +62,11 @@ def rank_by_counting(t, offsets, blocks, starts, discounts, room, first, last, r
         lo, n = offsets[q] - base, offsets[q + 1] - offsets[q]
         if n >= LONG_LIST or blocks[q + 1] - blocks[q] < 2:
             continue
-        _count_above(q, t, lo, offsets, blocks, starts, room)
+        if _count_above(q, t, lo, offsets, blocks, starts, room):
+            for i in range(uint64(n)):
+                rank[uint64(lo) + i] = 2 * room[ABOVE + i] + 2
+                D[uint64(lo) + i] = discounts[uint64(room[ABOVE + i])]
+            continue
         for i in range(uint64(n)):
             room[i] = 0
         for i in range(uint64(n)):
@@ -84,13 +88,14 @@ def rank_by_counting(t, offsets, blocks, starts, discounts, room, first, last, r
 
 @helper
 def _count_above(q, t, lo, offsets, blocks, starts, room):
-    """Count the documents above each, into ``room``.
+    """Count the documents above each, into ``room``. Return whether none is NaN or equal to another, grade included.
 
     The scores become integers in the same order. Against lower grades, which win ties, a document counts as one less.
     """
-    n = uint64(offsets[q + 1] - offsets[q])
+    n, known, total = uint64(offsets[q + 1] - offsets[q]), 0, 0
     for i in range(n):
         x = t[uint64(lo) + i]
+        known += x == x
         bits = np.float64(x + 0.0).view(np.int64)  # −0 becomes 0
         room[i] = (bits ^ ((bits >> 63) & HIGHEST)) if x == x else LOWEST + 1
     for i in range(whole(n)):
@@ -111,6 +116,10 @@ def _count_above(q, t, lo, offsets, blocks, starts, room):
                 room[ABOVE + i] += higher + (np.int64(third > key) + np.int64(fourth > key))
         for i in range(begin, below):
             room[i] -= 1
+    for i in range(n):
+        total += room[ABOVE + i]
+    # A pair adds 1 unless its documents are equal.
+    return known == offsets[q + 1] - offsets[q] and 2 * total == known * (known - 1)
 
 
 @helper
