@@ -264,16 +264,29 @@ def test_queries_are_independent_whatever_the_threads(text):
 @pytest.mark.parametrize("n_grades", [2, 5, 100])
 def test_ranks_by_counting_and_by_sorting_agree(ties, n_grades):
     rng, n = np.random.default_rng(n_grades), 230
-    t = rng.integers(0, 20, n).astype(float) if ties else rng.normal(size=n)
+    t = rng.integers(-10, 10, n).astype(float) if ties else rng.normal(size=n)
+    t[t == 0.0] *= rng.choice([-1.0, 1.0], (t == 0.0).sum())  # −0 equals 0
     grades = np.sort(rng.integers(0, n_grades, n))[::-1]
     cuts = np.concatenate([[0], np.flatnonzero(np.diff(grades)) + 1, [n]])
     offsets, blocks, starts = np.array([0, 7, 7 + n]), np.array([0, 1, len(cuts)]), np.concatenate([[0], 7 + cuts])
     discounts = 1.0 / np.log2(np.arange(2.0, n + 2.0))
     rank, D = np.empty(n, dtype=np.int64), np.empty(n)
-    weighted_kernels.rank_by_counting(t, offsets, blocks, starts, discounts, 1, 2, rank, D)
+    room = np.empty(weighted_kernels.RANK_ROOM, dtype=np.int64)
+    weighted_kernels.rank_by_counting(t, offsets, blocks, starts, discounts, room, 1, 2, rank, D)
     sorted_rank, sorted_D = rank_by_sorting(t, cuts, discounts)
     assert np.array_equal(sorted_rank, rank)
     np.testing.assert_allclose(sorted_D, D, rtol=1e-15)
+
+
+def test_ranks_by_counting_of_scores_that_are_not_finite():
+    t = np.array([np.inf, np.nan, 1.0, -np.inf, -np.inf, np.inf, np.nan, -np.inf, 1.0])
+    offsets, blocks, starts = np.array([0, 9]), np.array([0, 2]), np.array([0, 4, 9])
+    discounts, room = np.arange(10.0, 1.0, -1.0), np.empty(weighted_kernels.RANK_ROOM, dtype=np.int64)
+    rank, D = np.empty(9, dtype=np.int64), np.empty(9)
+    weighted_kernels.rank_by_counting(t, offsets, blocks, starts, discounts, room, 0, 1, rank, D)
+    # Lower grades come first, equal documents share their places, and NaN counts for nobody.
+    assert rank.tolist() == [4, 1, 8, 14, 11, 2, 1, 11, 6]
+    assert D.tolist() == [9.0, 0.0, 7.0, 4.0, 5.5, 10.0, 0.0, 5.5, 8.0]
 
 
 def test_the_logarithm_is_good_to_the_last_digits():

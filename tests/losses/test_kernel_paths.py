@@ -9,7 +9,9 @@ import pytest
 from loss_formulas import frozen_pairs, lambda_weights, softplus, softrank, weighted
 
 import gainful
+from gainful.losses.tile_kernels import TILE
 
+TILED = ("lambda", "lambda(k=3)", "lambda(metric=map)", "lambdaloss", "weighted-huber", "ranknet")
 LENGTHS = (1, 2, 17, 40)  # odd and even, shorter and longer than a batch of SoftRank's recursions
 
 
@@ -83,3 +85,74 @@ def test_a_score_that_is_nan_is_seen_where_pairs_are_skipped(place):
     value, gradient = gainful.loss("lambda(k=2)")(scores, grades)
     assert math.isnan(value)
     assert np.isnan(gradient).any()
+
+
+def results_of(name, scores, grades, offsets):
+    """The value of each query, gradient, and gradient and curvature of a Newton step."""
+    loss, g, h = gainful.loss(name), np.empty(len(scores)), np.empty(len(scores))
+    values, gradient = loss.of_queries(scores, grades, offsets)
+    loss.bind_newton(grades, offsets)(scores, 0, len(offsets) - 1, g, h)
+    return values, gradient, g, h
+
+
+@pytest.mark.parametrize("name", TILED)
+@pytest.mark.parametrize("beside", [0.0, 1e300, np.inf, np.nan])
+def test_a_query_does_not_depend_on_those_beside_it(name, beside):
+    lengths = [*range(1, 41), TILE - 1, TILE, TILE + 1, 30]
+    offsets = np.concatenate([[0], np.cumsum(np.array(lengths))])
+    drawn = [query_of(n) for n in lengths]
+    scores, grades = (np.concatenate(part) for part in zip(*drawn, strict=True))
+    for q in range(1, len(lengths), 2):
+        scores[offsets[q] : offsets[q + 1] : 3] = beside
+    found = results_of(name, scores, grades, offsets)
+    for q in range(0, len(lengths), 2):
+        mine = slice(offsets[q], offsets[q + 1])
+        alone = results_of(name, scores[mine], grades[mine], np.array([0, lengths[q]]))
+        assert found[0][q] == alone[0][0]
+        assert np.isfinite(found[0][q])
+        for one, other in zip(found[1:], alone[1:], strict=True):
+            assert np.array_equal(one[mine], other)
+
+
+def weights_of_pairs(name, scores, grades):
+    """By a matrix, for scores that all differ."""
+    n = len(scores)
+    rank = np.empty(n)
+    rank[np.argsort(-scores)] = np.arange(1.0, n + 1.0)
+    gains = 2.0**grades - 1.0
+    best = (np.sort(gains)[::-1] / np.log2(np.arange(2.0, n + 2.0))).sum()
+    better = grades[:, None] > grades
+    if name == "ranknet":
+        return better / better.sum()
+    change = np.abs(1.0 / np.log2(1.0 + rank)[:, None] - 1.0 / np.log2(1.0 + rank))
+    if name == "lambdaloss":
+        d = np.abs(rank[:, None] - rank) + np.eye(n)
+        change = (change + 10.0 * (1.0 / np.log2(1.0 + d) - 1.0 / np.log2(2.0 + d))) / np.log(2.0)
+    return better * (gains[:, None] - gains) / best * change
+
+
+@pytest.mark.parametrize("name", ["lambda", "lambdaloss", "ranknet"])
+@pytest.mark.parametrize("n", [TILE - 1, TILE + 1, TILE + 9, 2 * TILE + 5])
+def test_queries_longer_than_a_tile_are_their_formulas(name, n):
+    rng = np.random.default_rng(n)
+    scores, grades = rng.normal(size=n), rng.integers(0, 4, n).astype(float)
+    weights, away = weights_of_pairs(name, scores, grades), scores[:, None] - scores
+    q = 1.0 / (1.0 + np.exp(away))
+    pulls, bows = weights * q, weights * q * (1.0 - q)
+    values, gradient, g, h = results_of(name, scores, grades, np.array([0, n]))
+    assert values[0] == pytest.approx((weights * np.logaddexp(0.0, -away)).sum(), rel=1e-12)
+    for found in (gradient, g):
+        np.testing.assert_allclose(found, pulls.sum(axis=0) - pulls.sum(axis=1), rtol=0.0, atol=1e-13)
+    np.testing.assert_allclose(h, bows.sum(axis=0) + bows.sum(axis=1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["lambda", "ranknet"])
+def test_most_pairs_in_the_wrong_order_do_not_underflow(name):
+    n = 2 * TILE
+    scores, grades = np.linspace(0.0, 1e-3, n), np.repeat([1.0, 0.0], TILE)  # each pair costs about log 2
+    value, gradient = gainful.loss(name)(scores, grades)
+    assert math.isfinite(value)
+    assert np.isfinite(gradient).all()
+    if name == "ranknet":
+        expected = np.logaddexp(0.0, scores[TILE:] - scores[:TILE, None]).mean()
+        assert value == pytest.approx(expected, rel=1e-12)

@@ -4,8 +4,17 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy import uint64
 
 from gainful.compute.compiled import helper
+
+WIDTH = 8  # numbers in the longest vectors of today's processors
+
+
+@helper
+def whole(n):
+    """n rounded up to whole vectors, so that the compiler leaves no numbers to be done one at a time."""
+    return (uint64(n) + uint64(WIDTH - 1)) // uint64(WIDTH) * uint64(WIDTH)
 
 
 @helper

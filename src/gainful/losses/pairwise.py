@@ -64,6 +64,7 @@ def _hinges(
 
 def _bind_logistic(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> Fill:
     from gainful.losses import pairwise_kernels as kernels
+    from gainful.losses.tile_kernels import ROOM
 
     if weights is not None:
         return bind_logistic(PairProducts(y, offsets, weights), float(params["sigma"]))
@@ -74,7 +75,7 @@ def _bind_logistic(params: Mapping[str, Any], y: Array, offsets: Array, weights:
         t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, values: Array, g: Array
     ) -> None:
         E, far = exponentials(t, ends[first : last + 1], sigma)
-        kernels.logistic(t, ends, blocks, starts, share, sigma, E, first, last, values, g)
+        kernels.logistic(t, ends, blocks, starts, share, sigma, E, np.zeros(ROOM), first, last, values, g)
         if len(far):
             totals = np.empty(len(far))
             far += first

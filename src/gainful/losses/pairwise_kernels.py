@@ -22,8 +22,10 @@ import math
 from numpy import uint64
 
 from gainful.compute.compiled import LOOSE, helper, kernel
+from gainful.compute.kernels import WIDTH, whole
+from gainful.losses.tile_kernels import EXPONENTIAL, SCORE, SLOPE, TILE, leave
 
-BATCH = 512  # factors in [½, 1] whose product does not underflow
+SMALL = 1e-130  # times 2^−TILE, which the next documents may add to a product, it does not underflow
 
 
 # -- every pair --------------------------------------------------------------------------------------------------------
@@ -99,31 +101,51 @@ def squared_hinge_newton(t, offsets, blocks, starts, share, own, first, last, g,
 
 
 @kernel(fastmath=LOOSE, error_model="numpy")
-def logistic(t, offsets, blocks, starts, share, sigma, E, first, last, values, g):
+def logistic(t, offsets, blocks, starts, share, sigma, E, room, first, last, values, g):
     """Σ share · log(1 + exp(−σ(t_i − t_j))), for queries with exponentials ``E``: exp(σt) times a constant.
 
-    One division per pair gives the slope q = E_j/(E_i + E_j). log(1 + exp(−|σd|)) = −log max(q, 1 − q); a batch of
-    these is the logarithm of a product.
+    One division per pair gives the slope q = E_j/(E_i + E_j). log(1 + exp(−|σd|)) = −log max(q, 1 − q); many of these
+    are the logarithm of a product. The worse documents come from tiles (``tile_kernels``).
     """
     base = offsets[first]
     for q in range(first, last):
-        value, unit, end = 0.0, share[q] * sigma, offsets[q + 1] - base
-        for b in range(blocks[q], blocks[q + 1] - 1):
-            below = starts[b + 1] - base
-            for begin in range(below, end, BATCH):
-                stop = begin + BATCH if begin + BATCH < end else end
-                for i in range(starts[b] - base, below):
-                    x, e, product, wrong, slope = t[i], E[i], 1.0, 0.0, 0.0
-                    for j in range(uint64(begin), uint64(stop)):
-                        part = E[j] / (e + E[j])
+        value, product, unit, end = 0.0, 1.0, share[q] * sigma, offsets[q + 1] - base
+        for start in range(offsets[q] - base, end, TILE):
+            stop = start + TILE if start + TILE < end else end
+            _enter(start, stop, t, E, room)
+            for b in range(blocks[q], blocks[q + 1] - 1):
+                below = starts[b + 1] - base
+                begin = below if below > start else start
+                for i in range(starts[b] - base, below if begin < stop else 0):
+                    x, e, wrong, slope, to = t[i], E[i], 0.0, 0.0, uint64(WIDTH + begin - start)
+                    for j in range(to, to + whole(stop - begin)):
+                        other, away = room[EXPONENTIAL + j], room[SCORE + j] - x
+                        part = other / (e + other)
                         rest = 1.0 - part
                         product *= part if part > rest else rest
-                        wrong += t[j] - x if t[j] > x else 0.0
+                        wrong += away if away > 0.0 else 0.0
                         slope += unit * part
-                        g[j] += unit * part
-                    value += sigma * wrong - math.log(product)
+                        room[SLOPE + j] += unit * part
+                    value += sigma * wrong
                     g[i] -= slope
-        values[q] = share[q] * value
+                    if product < SMALL:
+                        value -= math.log(product)
+                        product = 1.0
+            leave(start, stop, SLOPE, room, g)
+        values[q] = share[q] * (value - math.log(product))
+
+
+@helper
+def _enter(start, stop, t, E, room):
+    """Copy the documents from ``start`` to ``stop`` into ``room``; behind them come documents that no pair notices."""
+    lo, n, to = uint64(start), uint64(stop - start), uint64(WIDTH)
+    for j in range(n):
+        room[SCORE + to + j] = t[lo + j]
+        room[EXPONENTIAL + to + j] = E[lo + j]
+        room[SLOPE + to + j] = 0.0
+    for j in range(to + n, to + n + to):
+        room[SCORE + j] = -math.inf
+        room[EXPONENTIAL + j] = 0.0
 
 
 @kernel(fastmath=LOOSE, error_model="numpy")

@@ -42,23 +42,26 @@ def _parts(ranks: tuple[Any, ...]) -> tuple[Any, Any, Any]:
 
 
 def _bind_huber(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> FrozenFill:
+    from gainful.losses.tile_kernels import ROOM
     from gainful.losses.weighted_kernels import huber
 
     pairs = SwappedPairs(params, y, offsets, weights)
 
     def run(t: Array, first: int, last: int, ranks: tuple[Array, ...], values: Array, g: Array) -> None:
-        huber(t, *pairs.arrays, *_parts(ranks), np.empty(len(t)), first, last, values, g)
+        huber(t, *pairs.arrays, *_parts(ranks), np.zeros(ROOM), first, last, values, g)
 
     return FrozenFill(pairs.rows, pairs.rank, run)
 
 
 def _bind_newton_huber(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> NewtonFill:
+    from gainful.losses.tile_kernels import ROOM
     from gainful.losses.weighted_kernels import huber_newton
 
     pairs = SwappedPairs(params, y, offsets, weights)
 
     def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, g: Array, h: Array) -> None:
-        huber_newton(t, *pairs.arrays, *_parts(pairs.rank(t, first, last)), np.empty(len(t)), first, last, g, h)
+        weights = (*pairs.arrays, *_parts(pairs.rank(t, first, last)), np.zeros(ROOM))
+        huber_newton(t, *weights, first, last, g, h)
 
     return pairs.rows.newton(run)
 
@@ -69,12 +72,13 @@ def _bind_logistic(params: Mapping[str, Any], y: Array, offsets: Array, weights:
 
 def bind_logistic(pairs: Pairs, sigma: float) -> FrozenFill:
     """Σ over the pairs of weight · log(1 + exp(−σ(s_i − s_j)))."""
+    from gainful.losses.tile_kernels import ROOM
     from gainful.losses.weighted_kernels import logistic, logistic_far
 
     offsets = pairs.rows.offsets
 
     def run(t: Array, first: int, last: int, ranks: tuple[Array, ...], values: Array, g: Array) -> None:
-        weights = (*pairs.arrays, *_parts(ranks), np.empty(len(t)))
+        weights = (*pairs.arrays, *_parts(ranks), np.zeros(ROOM))
         E, far = exponentials(t, offsets[first : last + 1], sigma)
         logistic(t, *weights, sigma, E, first, last, values, g)
         if len(far):
@@ -94,10 +98,11 @@ def _bind_newton_logistic(
 
 def bind_newton_logistic(pairs: Pairs, sigma: float) -> NewtonFill:
     """Gradient and curvature of the same."""
+    from gainful.losses.tile_kernels import ROOM
     from gainful.losses.weighted_kernels import logistic_far, logistic_newton
 
     def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, g: Array, h: Array) -> None:
-        weights = (*pairs.arrays, *_parts(pairs.rank(t, first, last)), np.empty(len(t)))
+        weights = (*pairs.arrays, *_parts(pairs.rank(t, first, last)), np.zeros(ROOM))
         E, far = exponentials(t, ends[first : last + 1], sigma)
         logistic_newton(t, *weights, sigma, E, first, last, g, h)
         if len(far):
@@ -121,18 +126,20 @@ class SwappedPairs:
         gains, self.places = found.gains, found.places
         gaps, longest = None, int(counts.max())
         if "mu" in params:  # lambdaloss: the one with gaps and a logarithm to base 2
-            gains, gaps = gains / np.log(2.0), read_only(rank_gaps(longest, float(params["mu"])))
+            gains, gaps = gains / np.log(2.0), rank_gaps(longest, float(params["mu"]))
+            gaps = read_only(np.concatenate([gaps[:0:-1], gaps]))  # by the difference, counted from the middle
         self.long_lists, self.discounts = np.flatnonzero(counts >= LONG_LIST), read_only(found.discounts)
         own = rows.take_optional(weights)
         self.arrays = rows.offsets, rows.blocks, rows.starts, read_only(gains), gaps, own
 
     def rank(self, t: Array, first: int, last: int) -> tuple[Array, ...]:
         """Twice the rank of each document, and its discount or forms."""
-        from gainful.losses.weighted_kernels import rank_by_counting
+        from gainful.losses.weighted_kernels import RANK_ROOM, rank_by_counting
 
         ends, blocks, starts = self.rows.offsets, self.rows.blocks, self.rows.starts
+        room = np.empty(RANK_ROOM, dtype=np.int64)
         rank, D = np.zeros(len(t), dtype=np.int64), np.empty(len(t))  # queries of one grade keep 0
-        rank_by_counting(t, ends, blocks, starts, self.discounts, first, last, rank, D)
+        rank_by_counting(t, ends, blocks, starts, self.discounts, room, first, last, rank, D)
         long_lists = self.long_lists
         for q in long_lists[np.searchsorted(long_lists, first) : np.searchsorted(long_lists, last)]:
             mine = slice(int(ends[q] - ends[first]), int(ends[q + 1] - ends[first]))

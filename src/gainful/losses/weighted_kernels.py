@@ -1,8 +1,8 @@
 """Compiled losses on pairs weighted by the effect of swapping the two documents, for a run of queries.
 
 Conventions as in ``pairwise_kernels``: documents by decreasing grade, so the pairs of a document are a contiguous run,
-and unsigned indices in inner loops. ``gains`` are φ(g)/N_q. The weights come from the ranking by the current scores,
-and the gradient treats them as constants.
+unsigned indices in inner loops. The documents that one is compared with come from tiles (``tile_kernels``). ``gains``
+are φ(g)/N_q. The weights come from the ranking by the current scores, and the gradient treats them as constants.
 
 Ranks of equal scores: lower grades first, so that a ranking without information counts as wrong; documents of equal
 score and grade share the mean of their ranks and of their discounts. Nothing depends on the order of the rows.
@@ -11,8 +11,7 @@ score and grade share the mean of their ranks and of their discounts. Nothing de
 discounts, the rows of ``forms`` replace ``D``: P, Q, R, S of ``swaps`` where j stands above i, the same where it stands
 below, and the rank.
 ``gaps`` are those of ``lambdaloss``, None for other losses. ``own`` are the weights of the documents, or None: a pair
-counts by the product of its two. If ``gains`` is None, it counts by nothing else. ``room``, as long as ``t``, is a
-workspace for the weights of the pairs of one document.
+counts by the product of its two. If ``gains`` is None, it counts by nothing else.
 
 Below the cut-off of a metric all discounts are 0, and so is the weight of a pair of two such documents. Where they are
 most of a query, the logistic losses visit only the pairs of the others: each of these looks down at the documents of
@@ -24,83 +23,151 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from numpy import uint64
 
 from gainful.compute.compiled import LOOSE, helper, kernel
+from gainful.compute.kernels import WIDTH, whole
+from gainful.losses.tile_kernels import (
+    BEND,
+    DISCOUNT,
+    EXPONENTIAL,
+    EXTRA,
+    GAIN,
+    OWN,
+    SCORE,
+    SLOPE,
+    TILE,
+    enter,
+    leave,
+)
 
-LONG_LIST = 500  # at this length sorting becomes faster than counting
+LONG_LIST = 1024  # at this length sorting becomes faster than counting
+ABOVE = uint64(LONG_LIST + WIDTH)  # where this row of the room for ranks begins
+RANK_ROOM = 2 * (LONG_LIST + WIDTH)
+LOWEST, HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 # Each loss has its own kernels, so that using one does not compile the others.
 
 
 @kernel
-def rank_by_counting(t, offsets, blocks, starts, discounts, first, last, rank, D):
-    """Twice the rank and the discount of each document of the queries below LONG_LIST; ``discounts`` at rank 1, 2, …"""
+def rank_by_counting(t, offsets, blocks, starts, discounts, room, first, last, rank, D):
+    """Twice the rank and the discount of each document of the queries below LONG_LIST; ``discounts`` at rank 1, 2, …
+
+    ``room`` has RANK_ROOM integers. Documents have equally many above them only if their scores and grades are equal.
+    """
     base = offsets[first]
     for q in range(first, last):
-        lo, end = offsets[q] - base, offsets[q + 1] - base
-        if end - lo >= LONG_LIST or blocks[q + 1] - blocks[q] < 2:
+        lo, n = offsets[q] - base, offsets[q + 1] - offsets[q]
+        if n >= LONG_LIST or blocks[q + 1] - blocks[q] < 2:
             continue
-        total = 0
-        for b in range(blocks[q], blocks[q + 1]):
-            below = starts[b + 1] - base
-            for i in range(starts[b] - base, below):
-                x, above = t[i], 0
-                for j in range(uint64(lo), uint64(below)):
-                    above += t[j] > x
-                for j in range(uint64(below), uint64(end)):
-                    above += t[j] >= x
-                rank[i] = above
-                total += above
-        # A pair adds 1, unless it has equal scores and grades, or a score that is NaN.
-        distinct = 2 * total == (end - lo) * (end - lo - 1)
-        above, equal, mean = -1, 1, 0.0
-        for b in range(blocks[q], blocks[q + 1]):
-            begin, below = starts[b] - base, starts[b + 1] - base
-            for i in range(begin, below):
-                was_above, was_equal = above, equal
-                above = rank[i]
-                if not distinct:
-                    x, equal = t[i], 0
-                    for j in range(uint64(begin), uint64(below)):
-                        equal += t[j] == x
-                if above != was_above or equal != was_equal:
-                    mean = 0.0
-                    for place in range(above, above + equal):
-                        mean += discounts[place]
-                    mean = mean / equal if equal > 0 else 0.0  # NaN equals nothing, not even itself
-                rank[i] = 2 * above + equal + 1
-                D[i] = mean
+        if _count_above(q, t, lo, offsets, blocks, starts, room):
+            for i in range(uint64(n)):
+                rank[uint64(lo) + i] = 2 * room[ABOVE + i] + 2
+                D[uint64(lo) + i] = discounts[uint64(room[ABOVE + i])]
+            continue
+        for i in range(uint64(n)):
+            room[i] = 0
+        for i in range(uint64(n)):
+            if t[uint64(lo) + i] == t[uint64(lo) + i]:
+                room[uint64(room[ABOVE + i])] += 1
+        for i in range(uint64(n)):
+            row, above, mean = lo + np.int64(i), room[ABOVE + i], 0.0
+            equal = room[uint64(above)]
+            if t[row] != t[row]:  # NaN equals nothing, not even itself
+                rank[row], D[row] = 1, 0.0
+            elif equal < 0:  # an equal one came before, at −1 − equal
+                rank[row], D[row] = rank[-1 - equal], D[-1 - equal]
+            else:
+                for place in range(above, above + equal):
+                    mean += discounts[place]
+                rank[row], D[row] = 2 * above + equal + 1, mean / equal
+                room[uint64(above)] = -1 - row
 
 
-@helper(fastmath=LOOSE)
-def _weigh(i, begin, end, base, gains, rank, D, forms, gaps, own, room):
-    """The weights of the pairs of document i with those from ``begin`` to ``end``, into ``room``."""
-    shift = uint64(base)
-    if gains is None:  # known at compile time, as below: what is not there is not compiled
-        for j in range(uint64(begin), uint64(end)):
-            room[j] = 1.0
-    if D is not None:
-        _weigh_swap(i, begin, end, base, gains, rank, D, gaps, room)
+@helper
+def _count_above(q, t, lo, offsets, blocks, starts, room):
+    """Count the documents above each, into ``room``. Return whether none is NaN or equal to another, grade included.
+
+    The scores become integers in the same order. Against lower grades, which win ties, a document counts as one less.
+    """
+    n, known, total = uint64(offsets[q + 1] - offsets[q]), 0, 0
+    for i in range(n):
+        x = t[uint64(lo) + i]
+        known += x == x
+        bits = np.float64(x + 0.0).view(np.int64)  # −0 becomes 0
+        room[i] = (bits ^ ((bits >> 63) & HIGHEST)) if x == x else LOWEST + 1
+    for i in range(whole(n)):
+        room[ABOVE + i] = 0
+    for b in range(blocks[q], blocks[q + 1]):
+        begin, below = uint64(starts[b] - offsets[q]), uint64(starts[b + 1] - offsets[q])
+        for j in range(begin, below, uint64(4)):  # four at a time: fewer loads and stores
+            first, second, third, fourth = room[j], LOWEST, LOWEST, LOWEST
+            if j + uint64(1) < below:
+                second = room[j + uint64(1)]
+            if j + uint64(2) < below:
+                third = room[j + uint64(2)]
+            if j + uint64(3) < below:
+                fourth = room[j + uint64(3)]
+            for i in range(whole(n)):
+                key = room[i]
+                higher = np.int64(first > key) + np.int64(second > key)
+                room[ABOVE + i] += higher + (np.int64(third > key) + np.int64(fourth > key))
+        for i in range(begin, below):
+            room[i] -= 1
+    for i in range(n):
+        total += room[ABOVE + i]
+    # A pair adds 1 unless its documents are equal.
+    return known == offsets[q + 1] - offsets[q] and 2 * total == known * (known - 1)
+
+
+@helper
+def _describe(i, base, gains, own, D):
+    """Weight, gain and discount of document i."""
+    mine = 1.0 if own is None else own[base + i]
+    gain = 0.0 if gains is None else gains[base + i]
+    return mine, gain, 0.0 if D is None else D[i]
+
+
+@helper
+def _look_up(i, begin, stop, start, rank, gaps, forms, room):
+    """What the weights of the pairs of document i with those from ``begin`` to ``stop`` need besides discounts."""
+    to = EXTRA + uint64(WIDTH) - uint64(start)
+    if gaps is not None:
+        middle = uint64(len(gaps) // 2 - rank[i])
+        for j in range(uint64(begin), uint64(stop)):
+            room[to + j] = gaps[middle + uint64(rank[j])]
     if forms is not None:
-        _weigh_forms(i, begin, end, base, gains, forms, room)
-    if own is not None:
-        mine = own[base + i]
-        for j in range(uint64(begin), uint64(end)):
-            room[j] *= mine * own[shift + j]
+        _change_by_forms(i, begin, stop, to, forms, room)
 
 
 @helper(fastmath=LOOSE)
-def _weigh_swap(i, begin, end, base, gains, rank, D, gaps, room):
-    gain, d, shift = gains[base + i], D[i], uint64(base)
-    if gaps is None:
-        for j in range(uint64(begin), uint64(end)):
-            room[j] = (gain - gains[shift + j]) * abs(d - D[j])
-    else:
-        r = rank[i]
-        for j in range(uint64(begin), uint64(end)):
-            room[j] = (gain - gains[shift + j]) * (abs(d - D[j]) + gaps[abs(r - rank[j])])
+def _change_by_forms(i, begin, stop, to, forms, room):
+    p, r, p_below, r_below, place = forms[0, i], forms[2, i], forms[4, i], forms[6, i], forms[8, i]
+    q, s, q_below, s_below, places = forms[1], forms[3], forms[5], forms[7], forms[8]
+    for j in range(uint64(begin), uint64(stop)):
+        above = p * q[j] + r + s[j]
+        below = p_below * q_below[j] + r_below + s_below[j]
+        change = above if places[j] < place else below
+        room[to + j] = change if change > 0.0 else 0.0  # not below 0 but for rounding
+
+
+@helper(fastmath=LOOSE, forceinline=True)
+def _weight(j, side, mine, gain, d, gains, gaps, forms, room):
+    """The weight of the pair of a document with document j of the tile, which is worse if ``side`` is 1, better if −1.
+
+    Better ones count only below the cut-off.
+    """
+    weight = mine * room[OWN + j]
+    if gains is not None:
+        change = abs(d - room[DISCOUNT + j]) if forms is None else room[EXTRA + j]
+        if gaps is not None:
+            change += room[EXTRA + j]
+        if side < 0.0:
+            change = change if room[DISCOUNT + j] == 0.0 else 0.0
+        weight *= side * (gain - room[GAIN + j]) * change
+    return weight
 
 
 @helper
@@ -119,31 +186,6 @@ def _is_past(i, D):
     return False if D is None else D[i] == 0.0
 
 
-@helper(fastmath=LOOSE)
-def _weigh_up(i, begin, end, base, gains, D, own, room):
-    """The weights of the pairs of document i with those of higher grades that stand below the cut-off."""
-    if D is not None:
-        gain, d, shift = gains[base + i], D[i], uint64(base)
-        for j in range(uint64(begin), uint64(end)):
-            room[j] = (gains[shift + j] - gain) * (d if D[j] == 0.0 else 0.0)
-        if own is not None:
-            mine = own[base + i]
-            for j in range(uint64(begin), uint64(end)):
-                room[j] *= mine * own[shift + j]
-
-
-@helper(fastmath=LOOSE)
-def _weigh_forms(i, begin, end, base, gains, forms, room):
-    gain, shift, places = gains[base + i], uint64(base), forms[8]
-    p, r, p_below, r_below, place = forms[0, i], forms[2, i], forms[4, i], forms[6, i], places[i]
-    q, s, q_below, s_below = forms[1], forms[3], forms[5], forms[7]
-    for j in range(uint64(begin), uint64(end)):
-        above = p * q[j] + r + s[j]
-        below = p_below * q_below[j] + r_below + s_below[j]
-        change = above if places[j] < place else below
-        room[j] = (gain - gains[shift + j]) * (change if change > 0.0 else 0.0)  # not below 0 but for rounding
-
-
 # -- modified Huber ----------------------------------------------------------------------------------------------------
 
 
@@ -153,20 +195,27 @@ def huber(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, room, fi
     base = offsets[first]
     for q in range(first, last):
         value, end = 0.0, offsets[q + 1] - base
-        for b in range(blocks[q], blocks[q + 1] - 1):
-            below = starts[b + 1] - base
-            for i in range(starts[b] - base, below):
-                _weigh(i, below, end, base, gains, rank, D, forms, gaps, own, room)
-                x, slope = t[i], 0.0
-                for j in range(uint64(below), uint64(end)):
-                    v = x - t[j]
-                    bent = 1.0 - v if v < 1.0 else 0.0
-                    bent = bent if bent < 2.0 else 2.0
-                    pull = 2.0 * room[j] * bent
-                    value += room[j] * (bent * bent - (4.0 * (v + 1.0) if v < -1.0 else 0.0))
-                    slope += pull
-                    g[j] += pull
-                g[i] -= slope
+        for start in range(offsets[q] - base, end, TILE):
+            stop = start + TILE if start + TILE < end else end
+            enter(start, stop, base, t, None, gains, own, D, room)
+            for b in range(blocks[q], blocks[q + 1] - 1):
+                below = starts[b + 1] - base
+                begin = below if below > start else start
+                for i in range(starts[b] - base, below if begin < stop else 0):
+                    mine, gain, d = _describe(i, base, gains, own, D)
+                    _look_up(i, begin, stop, start, rank, gaps, forms, room)
+                    x, slope, to = t[i], 0.0, uint64(WIDTH + begin - start)
+                    for k in range(whole(stop - begin)):
+                        weight = _weight(to + k, 1.0, mine, gain, d, gains, gaps, forms, room)
+                        v = x - room[SCORE + to + k]
+                        bent = 1.0 - v if v < 1.0 else 0.0
+                        bent = bent if bent < 2.0 else 2.0
+                        pull = 2.0 * weight * bent
+                        value += weight * (bent * bent - (4.0 * (v + 1.0) if v < -1.0 else 0.0))
+                        slope += pull
+                        room[SLOPE + to + k] += pull
+                    g[i] -= slope
+            leave(start, stop, SLOPE, room, g)
         values[q] = value
 
 
@@ -176,23 +225,31 @@ def huber_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, r
     base = offsets[first]
     for q in range(first, last):
         end = offsets[q + 1] - base
-        for b in range(blocks[q], blocks[q + 1] - 1):
-            below = starts[b + 1] - base
-            for i in range(starts[b] - base, below):
-                _weigh(i, below, end, base, gains, rank, D, forms, gaps, own, room)
-                x, slope, bend = t[i], 0.0, 0.0
-                for j in range(uint64(below), uint64(end)):
-                    v = x - t[j]
-                    bent = 1.0 - v if v < 1.0 else 0.0
-                    bent = bent if bent < 2.0 else 2.0
-                    pull = 2.0 * room[j] * bent
-                    bow = 2.0 * room[j] if abs(v) < 1.0 else 0.0
-                    slope += pull
-                    bend += bow
-                    g[j] += pull
-                    h[j] += bow
-                g[i] -= slope
-                h[i] += bend
+        for start in range(offsets[q] - base, end, TILE):
+            stop = start + TILE if start + TILE < end else end
+            enter(start, stop, base, t, None, gains, own, D, room)
+            for b in range(blocks[q], blocks[q + 1] - 1):
+                below = starts[b + 1] - base
+                begin = below if below > start else start
+                for i in range(starts[b] - base, below if begin < stop else 0):
+                    mine, gain, d = _describe(i, base, gains, own, D)
+                    _look_up(i, begin, stop, start, rank, gaps, forms, room)
+                    x, slope, bend, to = t[i], 0.0, 0.0, uint64(WIDTH + begin - start)
+                    for k in range(whole(stop - begin)):
+                        weight = _weight(to + k, 1.0, mine, gain, d, gains, gaps, forms, room)
+                        v = x - room[SCORE + to + k]
+                        bent = 1.0 - v if v < 1.0 else 0.0
+                        bent = bent if bent < 2.0 else 2.0
+                        pull = 2.0 * weight * bent
+                        bow = 2.0 * weight if abs(v) < 1.0 else 0.0
+                        slope += pull
+                        bend += bow
+                        room[SLOPE + to + k] += pull
+                        room[BEND + to + k] += bow
+                    g[i] -= slope
+                    h[i] += bend
+            leave(start, stop, SLOPE, room, g)
+            leave(start, stop, BEND, room, h)
 
 
 # -- logistic ----------------------------------------------------------------------------------------------------------
@@ -205,37 +262,54 @@ def logistic(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, room,
     for q in range(first, last):
         value, lo, end = 0.0, offsets[q] - base, offsets[q + 1] - base
         skip = _mostly_past(lo, end, D, gaps)
-        for b in range(blocks[q], blocks[q + 1] if skip else blocks[q + 1] - 1):
-            begin, below = starts[b] - base, starts[b + 1] - base
-            for i in range(begin, below):
-                if skip and _is_past(i, D):
-                    continue
-                _weigh(i, below, end, base, gains, rank, D, forms, gaps, own, room)
-                value += _logistic_pairs(i, below, end, 1.0, t, sigma, E, room, g)
-                if skip:
-                    _weigh_up(i, lo, begin, base, gains, D, own, room)
-                    value += _logistic_pairs(i, lo, begin, -1.0, t, sigma, E, room, g)
+        for start in range(lo, end, TILE):
+            stop = start + TILE if start + TILE < end else end
+            enter(start, stop, base, t, E, gains, own, D, room)
+            for b in range(blocks[q], blocks[q + 1] if skip else blocks[q + 1] - 1):
+                above, below = starts[b] - base, starts[b + 1] - base
+                begin, finish = below if below > start else start, above if above < stop else stop
+                for i in range(above, below):
+                    if skip and _is_past(i, D):
+                        continue
+                    mine, gain, d = _describe(i, base, gains, own, D)
+                    if begin < stop:
+                        _look_up(i, begin, stop, start, rank, gaps, forms, room)
+                        count = whole(stop - begin)
+                        to = uint64(WIDTH + begin - start)
+                        value += _logistic_pairs(
+                            i, to, count, 1.0, mine, gain, d, gains, gaps, forms, t, sigma, E, room, g
+                        )
+                    if skip and finish > start:
+                        count = whole(finish - start)
+                        to = uint64(WIDTH + finish - start) - count
+                        value += _logistic_pairs(
+                            i, to, count, -1.0, mine, gain, d, gains, gaps, forms, t, sigma, E, room, g
+                        )
+            leave(start, stop, SLOPE, room, g)
         values[q] = value
 
 
 @helper(fastmath=LOOSE, error_model="numpy", forceinline=True)
-def _logistic_pairs(i, begin, end, side, t, sigma, E, room, g):
-    """The pairs of document i with those from ``begin`` to ``end``, which are worse if ``side`` is 1, better if −1.
+def _logistic_pairs(i, to, count, side, mine, gain, d, gains, gaps, forms, t, sigma, E, room, g):
+    """The pairs of document i with ``count`` of the tile, which are worse if ``side`` is 1, better if −1.
 
     One division per pair gives the slope q, the share of the worse document in E_i + E_j, and, from z,
     −log max(q, 1 − q).
     """
     x, e, slope, value, step = t[i], E[i], 0.0, 0.0, side * sigma
-    for j in range(uint64(begin), uint64(end)):
-        both = e + E[j]
-        less = e if e < E[j] else E[j]
+    for k in range(count):
+        j = to + k
+        weight = _weight(j, side, mine, gain, d, gains, gaps, forms, room)
+        other = room[EXPONENTIAL + j]
+        both = e + other
+        less = e if e < other else other
         rest = 2.0 * both - less
         r = 1.0 / (both * rest)
-        pull = room[j] * ((E[j] if side > 0.0 else e) * rest * r)
-        wrong = side * (t[j] - x)
-        value += room[j] * (_minus_log(less * both * r) + sigma * (wrong if wrong > 0.0 else 0.0))
+        pull = weight * ((other if side > 0.0 else e) * rest * r)
+        wrong = side * (room[SCORE + j] - x)
+        value += weight * (_minus_log(less * both * r) + sigma * (wrong if wrong > 0.0 else 0.0))
         slope += pull
-        g[j] += step * pull
+        room[SLOPE + j] += step * pull
     g[i] -= step * slope
     return value
 
@@ -267,30 +341,48 @@ def logistic_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms
     for q in range(first, last):
         lo, end = offsets[q] - base, offsets[q + 1] - base
         skip = _mostly_past(lo, end, D, gaps)
-        for b in range(blocks[q], blocks[q + 1] if skip else blocks[q + 1] - 1):
-            begin, below = starts[b] - base, starts[b + 1] - base
-            for i in range(begin, below):
-                if skip and _is_past(i, D):
-                    continue
-                _weigh(i, below, end, base, gains, rank, D, forms, gaps, own, room)
-                _logistic_newton_pairs(i, below, end, 1.0, sigma, E, room, g, h)
-                if skip:
-                    _weigh_up(i, lo, begin, base, gains, D, own, room)
-                    _logistic_newton_pairs(i, lo, begin, -1.0, sigma, E, room, g, h)
+        for start in range(lo, end, TILE):
+            stop = start + TILE if start + TILE < end else end
+            enter(start, stop, base, t, E, gains, own, D, room)
+            for b in range(blocks[q], blocks[q + 1] if skip else blocks[q + 1] - 1):
+                above, below = starts[b] - base, starts[b + 1] - base
+                begin, finish = below if below > start else start, above if above < stop else stop
+                for i in range(above, below):
+                    if skip and _is_past(i, D):
+                        continue
+                    mine, gain, d = _describe(i, base, gains, own, D)
+                    if begin < stop:
+                        _look_up(i, begin, stop, start, rank, gaps, forms, room)
+                        count = whole(stop - begin)
+                        to = uint64(WIDTH + begin - start)
+                        _logistic_newton_pairs(
+                            i, to, count, 1.0, mine, gain, d, gains, gaps, forms, sigma, E, room, g, h
+                        )
+                    if skip and finish > start:
+                        count = whole(finish - start)
+                        to = uint64(WIDTH + finish - start) - count
+                        _logistic_newton_pairs(
+                            i, to, count, -1.0, mine, gain, d, gains, gaps, forms, sigma, E, room, g, h
+                        )
+            leave(start, stop, SLOPE, room, g)
+            leave(start, stop, BEND, room, h)
 
 
 @helper(fastmath=LOOSE, error_model="numpy", forceinline=True)
-def _logistic_newton_pairs(i, begin, end, side, sigma, E, room, g, h):
+def _logistic_newton_pairs(i, to, count, side, mine, gain, d, gains, gaps, forms, sigma, E, room, g, h):
     """As ``_logistic_pairs``."""
     e, slope, bend = E[i], 0.0, 0.0
-    for j in range(uint64(begin), uint64(end)):
-        r = sigma / (e + E[j])
-        pull = side * room[j] * ((E[j] if side > 0.0 else e) * r)
-        bow = room[j] * (E[j] * r) * (e * r)
+    for k in range(count):
+        j = to + k
+        weight = _weight(j, side, mine, gain, d, gains, gaps, forms, room)
+        other = room[EXPONENTIAL + j]
+        r = sigma / (e + other)
+        pull = side * weight * ((other if side > 0.0 else e) * r)
+        bow = weight * (other * r) * (e * r)
         slope += pull
         bend += bow
-        g[j] += pull
-        h[j] += bow
+        room[SLOPE + j] += pull
+        room[BEND + j] += bow
     g[i] -= slope
     h[i] += bend
 
@@ -306,22 +398,28 @@ def logistic_far(
     base = offsets[first]
     for k in range(len(queries)):
         q = queries[k]
-        value, end = 0.0, offsets[q + 1] - base
-        for i in range(offsets[q] - base, end):
+        value, lo, end = 0.0, offsets[q] - base, offsets[q + 1] - base
+        for i in range(lo, end):
             g[i] = h[i] = 0.0
-        for b in range(blocks[q], blocks[q + 1] - 1):
-            below = starts[b + 1] - base
-            for i in range(starts[b] - base, below):
-                _weigh(i, below, end, base, gains, rank, D, forms, gaps, own, room)
-                for j in range(below, end):
-                    x = sigma * (t[i] - t[j])
-                    small = math.exp(-abs(x))
-                    r = sigma / (1.0 + small)
-                    pull = room[j] * (small if x > 0.0 else 1.0) * r
-                    bow = room[j] * small * r * r
-                    value += room[j] * (math.log1p(small) + (0.0 if x > 0.0 else -x))
-                    g[i] -= pull
-                    g[j] += pull
-                    h[i] += bow
-                    h[j] += bow
+        for start in range(lo, end, TILE):
+            stop = start + TILE if start + TILE < end else end
+            enter(start, stop, base, t, None, gains, own, D, room)
+            for b in range(blocks[q], blocks[q + 1] - 1):
+                below = starts[b + 1] - base
+                begin = below if below > start else start
+                for i in range(starts[b] - base, below if begin < stop else 0):
+                    mine, gain, d = _describe(i, base, gains, own, D)
+                    _look_up(i, begin, stop, start, rank, gaps, forms, room)
+                    for j in range(begin, stop):
+                        weight = _weight(uint64(WIDTH + j - start), 1.0, mine, gain, d, gains, gaps, forms, room)
+                        x = sigma * (t[i] - t[j])
+                        small = math.exp(-abs(x))
+                        r = sigma / (1.0 + small)
+                        pull = weight * (small if x > 0.0 else 1.0) * r
+                        bow = weight * small * r * r
+                        value += weight * (math.log1p(small) + (0.0 if x > 0.0 else -x))
+                        g[i] -= pull
+                        g[j] += pull
+                        h[i] += bow
+                        h[j] += bow
         values[k] = value
