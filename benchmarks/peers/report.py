@@ -102,7 +102,7 @@ def _table(table: Sequence[Standing], by: Yardstick) -> str:
 
 
 def verdict(table: Sequence[Standing], by: Yardstick) -> Iterator[str]:
-    """In words: who is better at equal time, who is quicker at equal quality; ours against theirs.
+    """In words: who is better at equal time, who is quicker at equal quality; ours against theirs. Losses are bold.
 
     Each side's ranker is chosen on validation data; the figures are from test data.
     """

@@ -463,3 +463,28 @@ def test_solvers_keep_blas_on_one_thread_while_they_run(name, two_blas_threads):
     assert seen
     assert all(one == {1} for one in seen)
     assert blas_threads() == two_blas_threads
+
+
+@linux
+def test_a_fork_while_another_thread_is_inside():
+    """The child begins anew: nobody is inside, and the lock is free though it was held."""
+    code = """
+import os, threading
+import scipy.linalg
+from threadpoolctl import threadpool_info
+from gainful.compute.threads import one_blas_thread
+
+def counts():
+    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+with one_blas_thread():
+    one_blas_thread._lock.acquire()
+    child = os.fork()
+    if child == 0:
+        with one_blas_thread():
+            inside = counts()
+        os._exit(0 if inside == {1} and one_blas_thread._inside == 0 else 1)
+    one_blas_thread._lock.release()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert run(code, OPENBLAS_NUM_THREADS="2") == "0"

@@ -504,10 +504,11 @@ def test_a_gpu_trains_the_same_net(name, parts):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
-def test_a_gpu_gives_the_same_bits_again(parts):
-    """Steps recorded as graphs, dropout and the sums over pairs included."""
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_a_gpu_gives_the_same_bits_again(dropout, parts):
+    """Steps recorded as graphs, dropout, the last layer and the sums over pairs included."""
     train, _, test = parts
-    fit = lambda: NeuralRanker(loss="lambda", dropout=0.2, epochs=5, batch_queries=8, device="cuda").fit(train)  # noqa: E731
+    fit = lambda: NeuralRanker(loss="lambda", dropout=dropout, epochs=5, batch_queries=8, device="cuda").fit(train)  # noqa: E731
     assert np.array_equal(fit().predict(test), fit().predict(test))
 
 

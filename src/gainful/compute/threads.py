@@ -1,4 +1,4 @@
-"""How many threads to use, and how they wait: one place for numba, OpenMP (LightGBM) and PyTorch.
+"""How many threads to use, and how they wait: one place for numba, OpenMP (LightGBM), BLAS and PyTorch.
 
 Environment variables and OpenMP's settings are always restored.
 """
@@ -35,40 +35,44 @@ def limit_threads(n: int) -> Iterator[None]:
         _MOST.reset(before)
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """BLAS computes on the calling thread inside.
+class OneBlasThread:
+    """Inside, BLAS computes on the calling thread.
 
     Its other threads spin for up to 25 ms after each product, even of 40 × 40 numbers, on the cores that the next pass
     over the data needs. The setting is one for all threads of the process: the last to leave restores it.
     """
-    with _BLAS.lock:
-        if _BLAS.users == 0:
-            _BLAS.limit = _blas().limit(limits=1)
-        _BLAS.users += 1
-    try:
-        yield
-    finally:
-        with _BLAS.lock:
-            _BLAS.users -= 1
-            if _BLAS.users == 0:
-                _BLAS.limit.restore_original_limits()
-
-
-class _Blas:
-    """Who wants BLAS to use one thread."""
 
     def __init__(self) -> None:
-        self.lock, self.users = threading.Lock(), 0
-        self.limit: Any = None
+        self._lock, self._inside, self._limit = threading.Lock(), 0, None
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        libraries = _blas_libraries()
+        with self._lock:
+            if self._inside == 0:
+                self._limit = libraries.limit(limits=1)
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if self._inside == 0 and self._limit is not None:
+                    self._limit.restore_original_limits()
+
+    def _forget(self) -> None:
+        """In a forked child: another thread may have held the lock, and BLAS begins anew with all its threads."""
+        self._lock, self._inside, self._limit = threading.Lock(), 0, None
 
 
-_BLAS = _Blas()
+one_blas_thread = OneBlasThread()
 
 
 @cache
-def _blas() -> Any:
-    """The BLAS of NumPy and of SciPy."""
+def _blas_libraries() -> Any:
+    """Those of NumPy and SciPy."""
     import scipy.linalg  # noqa: F401 - loads its BLAS
     from threadpoolctl import ThreadpoolController  # comes with scikit-learn
 

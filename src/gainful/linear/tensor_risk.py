@@ -55,7 +55,7 @@ class TensorLinearRisk:
         )
         self.n_features = data.n_features
         self.w = torch.zeros(data.n_features, dtype=torch.float64, device=self.device)
-        self.graph: Graph[tuple[Tensor, Tensor]] | None = Graph() if self._records(loss) else None
+        self.graph: Graph[tuple[Tensor, Tensor]] | None = Graph(self.device) if self._records(loss) else None
 
     def _records(self, loss: Loss) -> bool:
         """Whether an evaluation is recorded as a CUDA graph: it is short, and starting its kernels takes as long."""

@@ -56,7 +56,7 @@ def _rank(t, levels, sums, twice, D, n, WIDTH: tl.constexpr, AHEAD: tl.constexpr
 
 
 @triton.jit
-def _exponentials(t, levels, sigma, E, near, n, RANGE: tl.constexpr, SPAN: tl.constexpr):
+def _exponentials(t, levels, E, near, n, SIGMA: tl.constexpr, RANGE: tl.constexpr, SPAN: tl.constexpr):
     """exp(σ(s − c)) of each document of a query, c the middle of its scores, and whether they can be used."""
     base = tl.program_id(0).to(tl.int64) * n
     low = tl.full((SPAN,), float("inf"), dtype=E.dtype.element_ty)
@@ -69,11 +69,17 @@ def _exponentials(t, levels, sigma, E, near, n, RANGE: tl.constexpr, SPAN: tl.co
         high = tl.where(its == its, tl.maximum(high, s), high)
     bottom, top = tl.min(low, axis=0), tl.max(high, axis=0)
     middle = bottom + 0.5 * (top - bottom)
-    tl.store(near + tl.program_id(0), (sigma * (top - bottom) <= RANGE).to(tl.int32))
+    tl.store(near + tl.program_id(0), (SIGMA * (top - bottom) <= RANGE).to(tl.int32))
     for start in range(0, n, SPAN):
         j = start + tl.arange(0, SPAN)
         s = tl.load(t + base + j, mask=j < n, other=0.0)
-        tl.store(E + base + j, tl.exp(sigma * (s - middle)), mask=j < n)
+        tl.store(E + base + j, tl.exp(SIGMA * (s - middle)), mask=j < n)
+
+
+@triton.jit
+def _positive(x):
+    """max(x, 0), NaN for NaN."""
+    return tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
@@ -91,8 +97,8 @@ def _minus_log(z):
 
 @triton.jit
 def _pairs(
-    t, levels, E, near, gains, D, twice, gaps, sigma, values, slopes, n, n_parts,
-    KIND: tl.constexpr, BY_SWAP: tl.constexpr, BY_GAP: tl.constexpr, BY_EXPONENTIALS: tl.constexpr,
+    t, levels, E, near, gains, D, twice, gaps, values, slopes, n, n_parts,
+    SIGMA: tl.constexpr, KIND: tl.constexpr, BY_SWAP: tl.constexpr, BY_GAP: tl.constexpr, BY_EXPONENTIALS: tl.constexpr,
     WIDTH: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
     """Σ over the pairs (i, j), i one of this program's documents, of weight · cost(s_i − s_j), and slopes by both."""
@@ -119,14 +125,14 @@ def _pairs(
             better = level < tl.load(levels + base + j, mask=j < n, other=float("nan"))[None, :]
             d = mine - tl.load(t + base + j, mask=j < n, other=0.0)[None, :]
             if KIND == 0:
-                cost = tl.maximum(1.0 - d, 0.0)
+                cost = _positive(1.0 - d)
                 slope = -(d < 1.0).to(mine.dtype)
             elif KIND == 1:
-                short = tl.maximum(1.0 - d, 0.0)
+                short = _positive(1.0 - d)
                 cost = short * short
                 slope = -2.0 * short
             elif KIND == 2:
-                x = sigma * d
+                x = SIGMA * d
                 if BY_EXPONENTIALS:
                     if by_division:
                         other = tl.load(E + base + j, mask=j < n, other=1.0)[None, :]
@@ -134,13 +140,13 @@ def _pairs(
                         rest = 2.0 * both - less
                         r = 1.0 / (both * rest)
                         cost = tl.maximum(-x, 0.0) + _minus_log(less * both * r)
-                        slope = -sigma * (other * rest * r)
+                        slope = -SIGMA * (other * rest * r)
                     else:
-                        cost, slope = _logistic(x, sigma)
+                        cost, slope = _logistic(x, SIGMA)
                 else:
-                    cost, slope = _logistic(x, sigma)
+                    cost, slope = _logistic(x, SIGMA)
             else:
-                bent = tl.minimum(tl.maximum(1.0 - d, 0.0), 2.0)
+                bent = tl.minimum(_positive(1.0 - d), 2.0, propagate_nan=tl.PropagateNan.ALL)
                 cost = bent * bent - 4.0 * tl.minimum(d + 1.0, 0.0)
                 slope = -2.0 * bent
             if BY_SWAP:
@@ -157,18 +163,18 @@ def _pairs(
             below = -tl.sum(slope, axis=0)
         tl.store(slopes + part * n + j, below, mask=j < n)
     tl.store(values + part, tl.sum(tl.sum(total, axis=1), axis=0))
-    # What the first tile wrote for this program's own documents is there already: add to it.
+    # What the first tiles wrote for this program's own documents is there already: add to it.
     tl.debug_barrier()
     before = tl.load(slopes + part * n + i, mask=i < n, other=0.0)
     tl.store(slopes + part * n + i, before + tl.sum(own, axis=1), mask=i < n)
 
 
 @triton.jit
-def _logistic(x, sigma):
+def _logistic(x, SIGMA: tl.constexpr):
     """log(1 + exp(−x)) and its slope, for any x."""
     small = tl.exp(-tl.abs(x))
     cost = tl.maximum(-x, 0.0) + tl.log(1.0 + small)
-    return cost, -sigma * tl.where(x >= 0.0, small, 1.0) / (1.0 + small)
+    return cost, -SIGMA * tl.where(x >= 0.0, small, 1.0) / (1.0 + small)
 
 
 @triton.jit
@@ -210,6 +216,10 @@ class FusedPairs:
         self.by_exponentials = kind == "logistic" and levels.dtype == torch.float64
 
     def __call__(self, t: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.cuda.device_of(t):  # where Triton starts kernels
+            return self._sum_up(t)
+
+    def _sum_up(self, t: Tensor) -> tuple[Tensor, Tensor]:
         t, (m, n), n_parts = t.contiguous(), t.shape, self.grid[1]
         values, slopes, gradient = t.new_empty(self.grid), t.new_empty((m, n_parts, n)), torch.empty_like(t)
         D, twice, E, near = t, t, t, t  # not read unless needed
@@ -222,12 +232,27 @@ class FusedPairs:
             )
         if self.by_exponentials:
             E, near = torch.empty_like(t), torch.empty(m, dtype=torch.int32, device=t.device)
-            _exponentials[m,](t, self.levels, self.sigma, E, near, n, RANGE=RANGE, SPAN=128, num_warps=WARPS)
+            _exponentials[m,](t, self.levels, E, near, n, SIGMA=self.sigma, RANGE=RANGE, SPAN=128, num_warps=WARPS)
         _pairs[self.grid](
             t, self.levels, E, near, t if self.gains is None else self.gains, D, twice,
-            t if self.gaps is None else self.gaps, self.sigma, values, slopes, n, n_parts,
-            KIND=self.kind, BY_SWAP=self.sums is not None, BY_GAP=self.gaps is not None,
+            t if self.gaps is None else self.gaps, values, slopes, n, n_parts,
+            SIGMA=self.sigma, KIND=self.kind, BY_SWAP=self.sums is not None, BY_GAP=self.gaps is not None,
             BY_EXPONENTIALS=self.by_exponentials, **sizes,
         )  # fmt: skip
         _add_up[m, triton.cdiv(n, 128)](slopes, gradient, n, n_parts, WIDTH=self.width, SPAN=128)
         return values.sum(dim=1), gradient
+
+
+@triton.jit
+def _try(x, found):
+    tl.store(found, _minus_log(tl.load(x)))
+
+
+def check(device: torch.device) -> None:
+    """Run a kernel on the device; an error unless it gives the right number to all digits."""
+    x = torch.tensor([0.3], dtype=torch.float64, device=device)
+    found = torch.empty_like(x)
+    with torch.cuda.device_of(x):
+        _try[1,](x, found, num_warps=WARPS)
+    if not torch.allclose(found, 2.0 * torch.atanh(x), rtol=1e-14, atol=0.0):
+        raise ArithmeticError("its constants are rounded to float32; a newer Triton keeps them")

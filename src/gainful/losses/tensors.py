@@ -14,8 +14,9 @@ This module imports PyTorch: import it only where needed.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -111,15 +112,38 @@ def similar_lengths(counts: Array, slack: int = SLACK) -> Iterator[Array]:
         begin = end
 
 
+# -- kernels of our own ------------------------------------------------------------------------------------------------
+
+
+def fuses(at: Tensor) -> bool:
+    """Whether our kernels in Triton run on the device of this tensor."""
+    return at.is_cuda and _runs_triton(at.device)
+
+
+@cache
+def _runs_triton(device: torch.device) -> bool:
+    """It comes with PyTorch's CUDA builds, but needs a C compiler and a folder to write to."""
+    if find_spec("triton") is None:
+        return False
+    try:
+        from gainful.losses.fused_pairs import check
+
+        check(device)
+    except Exception as error:  # whatever its compilers raise
+        why = str(error).strip().partition("\n")[0]
+        warnings.warn(
+            f"training on {device} is slower than it could be: Triton does not run there ({why}); it comes with "
+            f"PyTorch, and needs a C compiler and Python's header files",
+            stacklevel=2,
+        )
+        return False
+    return True
+
+
 # -- pairs -------------------------------------------------------------------------------------------------------------
 
 OfDifference = Callable[[Tensor], tuple[Tensor, Tensor]]  # s_i − s_j → the cost of the pair, and its derivative
 Weigh = Callable[[slice, slice], Tensor]
-
-
-def fuses(at: Tensor) -> bool:
-    """Whether the device of this tensor has kernels of ours, in Triton."""
-    return at.is_cuda and find_spec("triton") is not None
 
 
 def over_pairs(t: Tensor, levels: Tensor, of: OfDifference, weigh: Weigh | None = None) -> tuple[Tensor, Tensor]:

@@ -33,7 +33,7 @@ class Epochs:
         self.graphs: list[Graph[None]] = []
         if net.device.type == "cuda" and not changes and batches.on_device and len(batches) <= MOST_GRAPHS:
             pool = torch.cuda.graph_pool_handle()  # nothing in it outlives a step
-            self.graphs = [Graph(pool=pool, generator=net.generator) for _ in range(len(batches))]
+            self.graphs = [Graph(net.device, pool=pool, generator=net.generator) for _ in range(len(batches))]
 
     def __call__(self, order: Array | Sequence[int]) -> float:
         """One step per batch, in this order; returns the mean loss of the queries, each before its batch's step."""

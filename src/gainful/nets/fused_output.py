@@ -15,6 +15,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 KINDS = {"relu": 0, "tanh": 1, "sigmoid": 2, "silu": 3}
 ROWS, UNITS = 32, 64  # of a tile
@@ -26,15 +27,16 @@ WARPS = 4
 def _activate(z, KIND: tl.constexpr):
     """h(z) and h'(z)."""
     if KIND == 0:
-        return tl.maximum(z, 0.0), (z > 0.0).to(z.dtype)
+        return tl.maximum(z, 0.0, propagate_nan=tl.PropagateNan.ALL), (z > 0.0).to(z.dtype)
     small = tl.exp(-tl.abs(z))
     if KIND == 1:
         square = small * small
-        # Near 0, 1 − exp(−2|z|) would cancel: there the series of tanh is exact enough.
+        # Near 0, where 1 − exp(−2|z|) cancels, the series of tanh is exact to rounding.
+        near: tl.constexpr = 0.25 if z.dtype == tl.float32 else 0.02
         large = tl.where(z < 0.0, -1.0, 1.0) * (1.0 - square) / (1.0 + square)
         y = z * z
         series = z * (1.0 - y * (1.0 / 3.0 - y * (2.0 / 15.0 - y * (17.0 / 315.0 - y * (62.0 / 2835.0)))))
-        h = tl.where(tl.abs(z) < 0.02, series, large)
+        h = tl.where(tl.abs(z) < near, series, large)
         return h, 1.0 - h * h
     share = tl.where(z < 0.0, small, 1.0) / (1.0 + small)
     if KIND == 2:
@@ -92,12 +94,14 @@ class _Output(torch.autograd.Function):
         (n, units), scores = z.shape, x.new_empty(len(x))
         ctx.kind = KINDS[activation]
         ctx.save_for_backward(x, W, b, w, z)
-        _forward[triton.cdiv(n, ROWS),](
-            z, b, w, c, scores, n, units, KIND=ctx.kind, ROWS=ROWS, UNITS=UNITS, num_warps=WARPS
-        )
+        with torch.cuda.device_of(x):  # where Triton starts kernels; PyTorch sees to the way back
+            _forward[triton.cdiv(n, ROWS),](
+                z, b, w, c, scores, n, units, KIND=ctx.kind, ROWS=ROWS, UNITS=UNITS, num_warps=WARPS
+            )
         return scores
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
         x, W, b, w, z = ctx.saved_tensors
         n, units = z.shape

@@ -24,8 +24,8 @@ class Graph(Generic[T]):
     Graphs of one ``pool`` share their memory, so what one returns must not be needed after the next one runs.
     """
 
-    def __init__(self, *, pool: Any = None, generator: torch.Generator | None = None):
-        self.pool, self.generator = pool, generator
+    def __init__(self, device: torch.device, *, pool: Any = None, generator: torch.Generator | None = None):
+        self.device, self.pool, self.generator = device, pool, generator
         self.graph: torch.cuda.CUDAGraph | None = None
         self.warm = False
         self.result: T
@@ -35,9 +35,10 @@ class Graph(Generic[T]):
         if not self.warm:
             self.warm = True
             return work()
-        if self.graph is None:
-            self.graph = self._record(work)
-        self.graph.replay()
+        with torch.cuda.device(self.device):
+            if self.graph is None:
+                self.graph = self._record(work)
+            self.graph.replay()
         return self.result
 
     def _record(self, work: Callable[[], T]) -> torch.cuda.CUDAGraph:
