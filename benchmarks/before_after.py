@@ -226,7 +226,8 @@ HEAD = """# Two commits, one run
 
 *Before* is 0cfd0f6, *now* the commit that the row came with. Both take turns in one run per kind of row (`--items`);
 each figure is the least of two or more. One thread: processor time. Two threads or processes: the clock's. Rows that
-gained least come first. GPUs have [a table of their own](../nets.md#measured-speed), kernels [another](../decisions/0062-pair-kernels.md).
+gained least come first. GPUs have [a table of their own](../nets.md#measured-speed), and so have
+[kernels](../decisions/0062-pair-kernels.md).
 """
 
 
