@@ -44,6 +44,7 @@ def forget_peak() -> None:
 def pace(threads: int) -> float:
     """Seconds for a fixed piece of work on as many threads as the training has; it takes longer on a busy machine."""
     values = [np.random.default_rng(i).random(1_500_000) for i in range(threads)]
+    time.sleep(0.1)  # threads of BLAS spin for a while after the products that scored the models
     start = time.perf_counter()
     with ThreadPoolExecutor(threads) as pool:
         for _ in range(8):

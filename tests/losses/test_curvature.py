@@ -262,8 +262,9 @@ def test_queries_are_independent_whatever_the_threads(text):
 
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("n_grades", [2, 5, 100])
-def test_ranks_by_counting_and_by_sorting_agree(ties, n_grades):
-    rng, n = np.random.default_rng(n_grades), 230
+@pytest.mark.parametrize("n", [230, weighted_kernels.LONG_LIST - 1])
+def test_ranks_by_counting_and_by_sorting_agree(ties, n_grades, n):
+    rng = np.random.default_rng(n_grades)
     t = rng.integers(-10, 10, n).astype(float) if ties else rng.normal(size=n)
     t[t == 0.0] *= rng.choice([-1.0, 1.0], (t == 0.0).sum())  # −0 equals 0
     grades = np.sort(rng.integers(0, n_grades, n))[::-1]

@@ -12,7 +12,7 @@ WIDTH = 8  # numbers in the longest vectors of today's processors
 
 
 @helper
-def whole(n):
+def round_up(n):
     """n rounded up to whole vectors, so that the compiler leaves no numbers to be done one at a time."""
     return (uint64(n) + uint64(WIDTH - 1)) // uint64(WIDTH) * uint64(WIDTH)
 

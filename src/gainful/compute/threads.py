@@ -43,7 +43,8 @@ class OneBlasThread:
     """
 
     def __init__(self) -> None:
-        self._lock, self._inside, self._limit = threading.Lock(), 0, None
+        self._lock, self._inside = threading.Lock(), 0
+        self._limit: Any = None
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
 

@@ -22,10 +22,10 @@ import math
 from numpy import uint64
 
 from gainful.compute.compiled import LOOSE, helper, kernel
-from gainful.compute.kernels import WIDTH, whole
-from gainful.losses.tile_kernels import EXPONENTIAL, SCORE, SLOPE, TILE, leave
+from gainful.compute.kernels import WIDTH, round_up
+from gainful.losses.tile_kernels import EXPONENTIAL, SCORE, SLOPE, TILE, enter, leave
 
-SMALL = 1e-130  # times 2^−TILE, which the next documents may add to a product, it does not underflow
+SMALL = 1e-130  # times 2^−TILE, the least that the pairs of one more document multiply by, it does not underflow
 
 
 # -- every pair --------------------------------------------------------------------------------------------------------
@@ -112,13 +112,15 @@ def logistic(t, offsets, blocks, starts, share, sigma, E, room, first, last, val
         value, product, unit, end = 0.0, 1.0, share[q] * sigma, offsets[q + 1] - base
         for start in range(offsets[q] - base, end, TILE):
             stop = start + TILE if start + TILE < end else end
-            _enter(start, stop, t, E, room)
+            enter(start, stop, 0, t, E, None, None, None, room)
             for b in range(blocks[q], blocks[q + 1] - 1):
                 below = starts[b + 1] - base
                 begin = below if below > start else start
-                for i in range(starts[b] - base, below if begin < stop else 0):
+                if begin >= stop:
+                    break
+                for i in range(starts[b] - base, below):
                     x, e, wrong, slope, to = t[i], E[i], 0.0, 0.0, uint64(WIDTH + begin - start)
-                    for j in range(to, to + whole(stop - begin)):
+                    for j in range(to, to + round_up(stop - begin)):
                         other, away = room[EXPONENTIAL + j], room[SCORE + j] - x
                         part = other / (e + other)
                         rest = 1.0 - part
@@ -133,19 +135,6 @@ def logistic(t, offsets, blocks, starts, share, sigma, E, room, first, last, val
                         product = 1.0
             leave(start, stop, SLOPE, room, g)
         values[q] = share[q] * (value - math.log(product))
-
-
-@helper
-def _enter(start, stop, t, E, room):
-    """Copy the documents from ``start`` to ``stop`` into ``room``; behind them come documents that no pair notices."""
-    lo, n, to = uint64(start), uint64(stop - start), uint64(WIDTH)
-    for j in range(n):
-        room[SCORE + to + j] = t[lo + j]
-        room[EXPONENTIAL + to + j] = E[lo + j]
-        room[SLOPE + to + j] = 0.0
-    for j in range(to + n, to + n + to):
-        room[SCORE + j] = -math.inf
-        room[EXPONENTIAL + j] = 0.0
 
 
 @kernel(fastmath=LOOSE, error_model="numpy")

@@ -27,7 +27,7 @@ import numpy as np
 from numpy import uint64
 
 from gainful.compute.compiled import LOOSE, helper, kernel
-from gainful.compute.kernels import WIDTH, whole
+from gainful.compute.kernels import WIDTH, round_up
 from gainful.losses.tile_kernels import (
     BEND,
     DISCOUNT,
@@ -43,7 +43,7 @@ from gainful.losses.tile_kernels import (
 )
 
 LONG_LIST = 1024  # at this length sorting becomes faster than counting
-ABOVE = uint64(LONG_LIST + WIDTH)  # where this row of the room for ranks begins
+ABOVE = uint64(LONG_LIST + WIDTH)  # where the counts begin in the room for ranks
 RANK_ROOM = 2 * (LONG_LIST + WIDTH)
 LOWEST, HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
@@ -98,7 +98,7 @@ def _count_above(q, t, lo, offsets, blocks, starts, room):
         known += x == x
         bits = np.float64(x + 0.0).view(np.int64)  # −0 becomes 0
         room[i] = (bits ^ ((bits >> 63) & HIGHEST)) if x == x else LOWEST + 1
-    for i in range(whole(n)):
+    for i in range(round_up(n)):
         room[ABOVE + i] = 0
     for b in range(blocks[q], blocks[q + 1]):
         begin, below = uint64(starts[b] - offsets[q]), uint64(starts[b + 1] - offsets[q])
@@ -110,7 +110,7 @@ def _count_above(q, t, lo, offsets, blocks, starts, room):
                 third = room[j + uint64(2)]
             if j + uint64(3) < below:
                 fourth = room[j + uint64(3)]
-            for i in range(whole(n)):
+            for i in range(round_up(n)):
                 key = room[i]
                 higher = np.int64(first > key) + np.int64(second > key)
                 room[ABOVE + i] += higher + (np.int64(third > key) + np.int64(fourth > key))
@@ -132,7 +132,7 @@ def _describe(i, base, gains, own, D):
 
 @helper
 def _look_up(i, begin, stop, start, rank, gaps, forms, room):
-    """What the weights of the pairs of document i with those from ``begin`` to ``stop`` need besides discounts."""
+    """Look up what the weights of the pairs of i with those from ``begin`` to ``stop`` need besides discounts."""
     to = EXTRA + uint64(WIDTH) - uint64(start)
     if gaps is not None:
         middle = uint64(len(gaps) // 2 - rank[i])
@@ -154,10 +154,10 @@ def _change_by_forms(i, begin, stop, to, forms, room):
 
 
 @helper(fastmath=LOOSE, forceinline=True)
-def _weight(j, side, mine, gain, d, gains, gaps, forms, room):
+def _weigh(j, side, mine, gain, d, gains, gaps, forms, room):
     """The weight of the pair of a document with document j of the tile, which is worse if ``side`` is 1, better if −1.
 
-    Better ones count only below the cut-off.
+    A better document counts only if it stands below the cut-off.
     """
     weight = mine * room[OWN + j]
     if gains is not None:
@@ -201,12 +201,14 @@ def huber(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, room, fi
             for b in range(blocks[q], blocks[q + 1] - 1):
                 below = starts[b + 1] - base
                 begin = below if below > start else start
-                for i in range(starts[b] - base, below if begin < stop else 0):
+                if begin >= stop:
+                    break
+                for i in range(starts[b] - base, below):
                     mine, gain, d = _describe(i, base, gains, own, D)
                     _look_up(i, begin, stop, start, rank, gaps, forms, room)
                     x, slope, to = t[i], 0.0, uint64(WIDTH + begin - start)
-                    for k in range(whole(stop - begin)):
-                        weight = _weight(to + k, 1.0, mine, gain, d, gains, gaps, forms, room)
+                    for k in range(round_up(stop - begin)):
+                        weight = _weigh(to + k, 1.0, mine, gain, d, gains, gaps, forms, room)
                         v = x - room[SCORE + to + k]
                         bent = 1.0 - v if v < 1.0 else 0.0
                         bent = bent if bent < 2.0 else 2.0
@@ -231,12 +233,14 @@ def huber_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, r
             for b in range(blocks[q], blocks[q + 1] - 1):
                 below = starts[b + 1] - base
                 begin = below if below > start else start
-                for i in range(starts[b] - base, below if begin < stop else 0):
+                if begin >= stop:
+                    break
+                for i in range(starts[b] - base, below):
                     mine, gain, d = _describe(i, base, gains, own, D)
                     _look_up(i, begin, stop, start, rank, gaps, forms, room)
                     x, slope, bend, to = t[i], 0.0, 0.0, uint64(WIDTH + begin - start)
-                    for k in range(whole(stop - begin)):
-                        weight = _weight(to + k, 1.0, mine, gain, d, gains, gaps, forms, room)
+                    for k in range(round_up(stop - begin)):
+                        weight = _weigh(to + k, 1.0, mine, gain, d, gains, gaps, forms, room)
                         v = x - room[SCORE + to + k]
                         bent = 1.0 - v if v < 1.0 else 0.0
                         bent = bent if bent < 2.0 else 2.0
@@ -274,13 +278,13 @@ def logistic(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, room,
                     mine, gain, d = _describe(i, base, gains, own, D)
                     if begin < stop:
                         _look_up(i, begin, stop, start, rank, gaps, forms, room)
-                        count = whole(stop - begin)
+                        count = round_up(stop - begin)
                         to = uint64(WIDTH + begin - start)
                         value += _logistic_pairs(
                             i, to, count, 1.0, mine, gain, d, gains, gaps, forms, t, sigma, E, room, g
                         )
                     if skip and finish > start:
-                        count = whole(finish - start)
+                        count = round_up(finish - start)
                         to = uint64(WIDTH + finish - start) - count
                         value += _logistic_pairs(
                             i, to, count, -1.0, mine, gain, d, gains, gaps, forms, t, sigma, E, room, g
@@ -299,7 +303,7 @@ def _logistic_pairs(i, to, count, side, mine, gain, d, gains, gaps, forms, t, si
     x, e, slope, value, step = t[i], E[i], 0.0, 0.0, side * sigma
     for k in range(count):
         j = to + k
-        weight = _weight(j, side, mine, gain, d, gains, gaps, forms, room)
+        weight = _weigh(j, side, mine, gain, d, gains, gaps, forms, room)
         other = room[EXPONENTIAL + j]
         both = e + other
         less = e if e < other else other
@@ -353,13 +357,13 @@ def logistic_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms
                     mine, gain, d = _describe(i, base, gains, own, D)
                     if begin < stop:
                         _look_up(i, begin, stop, start, rank, gaps, forms, room)
-                        count = whole(stop - begin)
+                        count = round_up(stop - begin)
                         to = uint64(WIDTH + begin - start)
                         _logistic_newton_pairs(
                             i, to, count, 1.0, mine, gain, d, gains, gaps, forms, sigma, E, room, g, h
                         )
                     if skip and finish > start:
-                        count = whole(finish - start)
+                        count = round_up(finish - start)
                         to = uint64(WIDTH + finish - start) - count
                         _logistic_newton_pairs(
                             i, to, count, -1.0, mine, gain, d, gains, gaps, forms, sigma, E, room, g, h
@@ -374,7 +378,7 @@ def _logistic_newton_pairs(i, to, count, side, mine, gain, d, gains, gaps, forms
     e, slope, bend = E[i], 0.0, 0.0
     for k in range(count):
         j = to + k
-        weight = _weight(j, side, mine, gain, d, gains, gaps, forms, room)
+        weight = _weigh(j, side, mine, gain, d, gains, gaps, forms, room)
         other = room[EXPONENTIAL + j]
         r = sigma / (e + other)
         pull = side * weight * ((other if side > 0.0 else e) * r)
@@ -407,11 +411,13 @@ def logistic_far(
             for b in range(blocks[q], blocks[q + 1] - 1):
                 below = starts[b + 1] - base
                 begin = below if below > start else start
-                for i in range(starts[b] - base, below if begin < stop else 0):
+                if begin >= stop:
+                    break
+                for i in range(starts[b] - base, below):
                     mine, gain, d = _describe(i, base, gains, own, D)
                     _look_up(i, begin, stop, start, rank, gaps, forms, room)
                     for j in range(begin, stop):
-                        weight = _weight(uint64(WIDTH + j - start), 1.0, mine, gain, d, gains, gaps, forms, room)
+                        weight = _weigh(uint64(WIDTH + j - start), 1.0, mine, gain, d, gains, gaps, forms, room)
                         x = sigma * (t[i] - t[j])
                         small = math.exp(-abs(x))
                         r = sigma / (1.0 + small)

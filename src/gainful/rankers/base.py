@@ -6,6 +6,7 @@ import math
 import os
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 import gainful
 from gainful.compute.estimators import BaseEstimator, NotFittedError, get_config
 from gainful.compute.memory import memory_limit
+from gainful.compute.threads import one_blas_thread
 from gainful.data.categories import Categories, named_by_words, recode
 from gainful.data.checks import warn_about_data
 from gainful.data.dataset import Dataset, RankingData
@@ -77,6 +79,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     accepts_pairs: ClassVar[bool] = False  # preferences instead of grades; see ``_accepts_pairs``
     learns_clicks: ClassVar[bool] = True  # clicks with positions or propensities instead of grades
     settings_for_pairs: ClassVar[Mapping[str, str]] = {}  # what must be set to learn from preferences
+    uses_blas: ClassVar[bool] = False  # for products of large matrices, on all its threads
     needs_queries: ClassVar[bool] = False  # whether a score depends on the other documents of the query
     row_bytes: ClassVar[float] = 56  # that training keeps for each row: grades, order, scores, gradients
 
@@ -191,8 +194,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if idle is not None:
             warnings.warn(idle, DataWarning, stacklevel=3)  # the caller of fit, behind its decorator
         try:
-            with memory_limit(max_bytes), callback_of(progress, "fit") as monitor.callback:
-                self._fit(data, monitor)  # the limit holds for trainings inside this one, too
+            blas = nullcontext() if self.uses_blas else one_blas_thread()
+            with memory_limit(max_bytes), blas, callback_of(progress, "fit") as monitor.callback:
+                self._fit(data, monitor)  # both limits hold for trainings inside this one, too
         except ClusterError as error:
             monitor.save_journal()
             raise ClusterError(f"{error}; {_how_to_resume(monitor.checkpoint)}") from error

@@ -64,6 +64,7 @@ class KernelStructuredSVM(FitsPath, Ranker):
     certificate_, C_, path_ : as in :class:`StructuredSVM`
     """
 
+    uses_blas: ClassVar[bool] = True
     space: ClassVar[Space] = {
         "C": Range(1e-2, 1e3, log=True, why="as for the linear ranker"),
         "gamma": Range(

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from gainful.compute.threads import one_blas_thread
 from gainful.data.rows import Array
 from gainful.errors import DataError, ParameterError
 from gainful.solvers.bundle_qp import lowest_on_line, solve_simplex_qp
@@ -233,7 +232,7 @@ def minimize_bundle(
     elif bundle.n_features != risk.n_features:
         raise ParameterError.of("minimize_bundle", "bundle", f"of {risk.n_features} features", bundle.n_features)
     search = _Search(risk, float(C), tol, bundle, line_search)
-    with one_blas_thread(), NullMonitor() if monitor is None else monitor as watch:
+    with NullMonitor() if monitor is None else monitor as watch:
         search.run(watch, max_iter, None if w0 is None else np.asarray(w0, dtype=np.float64))
     if search.best is None:
         raise KeyboardInterrupt  # nothing to return yet

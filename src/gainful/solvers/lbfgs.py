@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gainful.compute.threads import one_blas_thread
 from gainful.data.rows import Array
 from gainful.errors import DataError
 from gainful.solvers.certificate import Certificate, Solution, check_settings, warn_not_converged
@@ -45,9 +44,8 @@ def minimize_lbfgs(
     visit : called with (w, objective, relative gap or None) after each iteration; True stops. It may keep the array
     """
     check_settings("minimize_lbfgs", C=1.0, tol=tol, max_iter=max_iter)
-    with one_blas_thread():
-        run = _Run(fun, np.array(w0, dtype=np.float64), tol, max_iter, strongly_convex, visit)
-        run.minimise()
+    run = _Run(fun, np.array(w0, dtype=np.float64), tol, max_iter, strongly_convex, visit)
+    run.minimise()
     if run.stopped:
         warn_not_converged("minimize_lbfgs", run.certificate(), tol, run.stopped)
     return Solution(run.w, run.certificate(), run.n_iter, run.converged, not (run.converged or run.stopped))
