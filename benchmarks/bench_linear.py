@@ -55,7 +55,7 @@ def svm_rows() -> Iterator[Row]:
     gainful.RankSVM(max_iter=3).fit(gainful.make_artificial(5, n_features=45))
     for ours, theirs in (("squared-hinge", "squared_hinge"), ("hinge", "hinge")):
         squared = ours != "hinge"
-        fit = lambda ours=ours: gainful.RankSVM(loss=ours, C=C, tol=1e-4).fit(data)  # noqa: E731
+        fit = lambda ours=ours: gainful.RankSVM(loss=ours, C=C, tol=1e-4, scale=None).fit(data)  # noqa: E731
         model, kept = fit(), []
         mine = best_time(fit)
         peer = best_time(lambda theirs=theirs, kept=kept: kept.append(peer_fit(data, theirs)), repeat=1)
