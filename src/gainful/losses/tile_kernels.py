@@ -1,7 +1,7 @@
 """Tiles: up to TILE documents of a query, copied so that a loop over their pairs is nothing but whole vectors.
 
 ``room`` has the rows named below. Each row has WIDTH spare numbers before and after the documents, and a run of
-documents whose length is no multiple of WIDTH runs on into these. What stands there makes such pairs count 0, and
+documents whose length is not a multiple of WIDTH runs on into these. What stands there makes such pairs count 0, and
 nobody reads what a loop adds to these places. So no query touches another's numbers, not even those that are NaN.
 
 Rows are a constant distance apart. That way the compiler knows that they do not overlap; otherwise it would check it
