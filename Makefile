@@ -1,17 +1,21 @@
 # Everything runs in .venv, which the targets make themselves. Only Python (3.11 or later) and make are needed.
 PYTHON ?= python3
-VENV := .venv
-BIN := $(VENV)/bin
+VENV ?= .venv
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PEERS := .venv-peers
 LOWEST := .venv-lowest
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+NEWEST := .venv-newest
+# The versions to install; CONSTRAINTS= takes the newest. NEURAL=no leaves PyTorch out, and its tests skip.
+CONSTRAINTS ?= constraints.txt
+DEV := $(if $(filter no,$(NEURAL)),tools,dev)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 JOBS ?= 2
 # Tests wait for child processes and disks almost half of their time.
 TEST_JOBS ?= 3
 N ?= 10
 SEED_OPTION := $(if $(SEED),--seed $(SEED))
 
-.PHONY: help demo setup test test-here test-cluster test-repeat test-slow test-lowest hostile lint types bench bench-peers bench-auto fuzz reproduce docs pictures dist dist-check clean
+.PHONY: help demo setup test test-here test-cluster test-repeat test-slow test-lowest test-newest fresh hostile lint types bench bench-peers bench-auto fuzz reproduce docs pictures dist dist-check clean
 
 help:
 	@echo "make demo    a search engine for Python's documentation, ranked by BM25 and by learning (installs the core)"
@@ -20,6 +24,8 @@ help:
 	@echo "make test-slow  slow tests, too: of a cluster whose workers are restarted, of the scripts of benchmarks/"
 	@echo "make hostile  every ranker meets hostile numbers (ten minutes); HOSTILE='--targets ranksvm' for one"
 	@echo "make test-lowest  part of the tests, with the lowest versions that pyproject.toml allows"
+	@echo "make test-newest  the tests and the demo on the newest Python found here, with the newest packages, without PyTorch"
+	@echo "make fresh   the demo and the tests on a bare Debian, as root: SUITE=bookworm, trixie or testing"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   speed, memory and quality beside the peers; BENCH=reading for one file"
 	@echo "make bench-peers  our rankers and other libraries' at equal quality and equal time; BENCH='--data artificial'"
@@ -85,6 +91,17 @@ test-lowest: $(LOWEST)/.made
 	$(LOWEST_PYTEST) $(or $(PYTEST),$(LOWEST_TESTS))
 	$(LOWEST_PYTEST) tests/contract/test_rankers.py -k "$(LOWEST_RANKERS)"
 
+# Newer packages than constraints.txt has, on a newer Python than it is for. PyTorch would bring gigabytes.
+NEWEST_PYTHON = $(shell $(PYTHON) tests/packaging/newest_python.py)
+NEWEST_MAKE = $(MAKE) --no-print-directory VENV=$(NEWEST) PYTHON=$(NEWEST_PYTHON) CONSTRAINTS= NEURAL=no
+test-newest:
+	@$(NEWEST_PYTHON) --version
+	@$(NEWEST_MAKE) setup || { echo "the newest packages cannot be installed on $(NEWEST_PYTHON), so no test ran there"; rm -rf $(NEWEST); }
+	@! test -e $(NEWEST)/.dev || $(NEWEST_MAKE) test demo DEMO="$(DEMO) --no-open"
+
+fresh:
+	@tests/packaging/fresh.sh $(or $(SUITE),trixie) "$(CURDIR)"
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -130,22 +147,35 @@ dist-check: dist
 	$(BIN)/python tests/packaging/check_wheel.py dist/*.whl
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(LOWEST) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(LOWEST) $(NEWEST) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(BIN)/python:
+# An environment whose making or filling did not end (Ctrl-C, no network, a full disk) is made anew at the next try.
+$(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "gainful needs Python 3.11 or later; $(PYTHON) is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
-	$(PYTHON) -m venv $(VENV)
-
-$(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
-	@echo "installing gainful into $(VENV) (about a minute) …"
-	@$(PIP) --editable .
+	  { echo "gainful needs Python 3.11 or later, and $(PYTHON) is not. Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2> /dev/null || { echo "$(PYTHON) cannot make environments:" \
+	  "its modules venv and ensurepip are missing. Install them: apt install python3-venv (Debian, Ubuntu)," \
+	  "dnf install python3-libs (Fedora) or brew install python (macOS)" >&2; exit 2; }
+	@$(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); exit 2; }
 	@touch $@
 
-$(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
+# $(call fill,EXTRAS): install gainful and these extras
+define fill
+@! test -e $(VENV)/.filling || { echo "the last installation into $(VENV) did not end; it begins anew" && $(PYTHON) -m venv --clear $(VENV) && touch $(VENV)/.made; }
+@touch $(VENV)/.filling
+@$(PIP) --editable '.$1' || { echo "the installation into $(VENV) failed; the same command tries again" >&2; exit 2; }
+@rm $(VENV)/.filling
+endef
+
+$(VENV)/.core: $(VENV)/.made pyproject.toml $(CONSTRAINTS)
+	@echo "installing gainful into $(VENV) (about a minute) …"
+	$(call fill)
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.made pyproject.toml $(CONSTRAINTS)
 	@echo "installing gainful and its development set into $(VENV) (a few minutes) …"
-	@$(PIP) --editable '.[dev]'
+	$(call fill,[$(DEV)])
 	@touch $(VENV)/.core $@
 
 $(LOWEST)/.made: pyproject.toml tests/packaging/lowest_versions.py

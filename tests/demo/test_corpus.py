@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 from search_examples import MODULES, NO_USES, made_up
 
 import gainful
+from gainful.demo import library
 from gainful.demo.corpus import SearchCorpus
 from gainful.demo.features import FEATURES
-from gainful.demo.gather import is_skipped
+from gainful.demo.gather import gather, is_skipped
 from gainful.demo.held_out import MOST_CONTAINED
 from gainful.demo.library import gather_library
 from gainful.demo.text import terms
-from gainful.errors import DataError, ParameterError
+from gainful.errors import DataError, GainfulError, ParameterError
 
 SENTENCE = "Tie two strong ropes together firmly."
 
@@ -30,6 +33,32 @@ def test_what_is_gathered_repeats_in_every_process(corpus):
     first, second = corpus.data(), again.data()
     assert np.array_equal(first.X, second.X)
     assert first.query_ids.tolist() == second.query_ids.tolist()
+
+
+def test_the_whole_library_can_be_gathered():
+    """Of every Python that the suite runs on, whatever its modules do when they are looked at."""
+    objects, uses = gather_library()
+    modules = {one.module for one in objects}
+    assert {"json", "select", "collections.abc", "importlib.metadata"} <= modules
+    assert min(len(modules) / 150, len(objects) / 3000, len(uses["calls"]) / 500) > 1
+
+
+def test_an_object_whose_signature_fails_is_gathered_without_parameters(monkeypatch):
+    def broken(*_):
+        raise AttributeError("module 'select' has no attribute 'EPOLLIN'")
+
+    monkeypatch.setattr(inspect, "signature", broken)
+    (function,) = (one for one in gather(["textwrap"]) if one["name"] == "textwrap.dedent")
+    assert function["parameters"] is None
+    assert function["doc"]
+
+
+def test_a_gathering_that_fails_says_what_python_said(monkeypatch, tmp_path):
+    script = tmp_path / "gather.py"
+    script.write_text("raise AttributeError('no EPOLLIN')")
+    monkeypatch.setattr(library, "SCRIPT", script)
+    with pytest.raises(GainfulError, match=r"could not be gathered by \S+: AttributeError: no EPOLLIN$"):
+        gather_library(MODULES)
 
 
 def test_objects_have_one_name_and_their_own_methods_only(corpus):

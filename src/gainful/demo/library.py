@@ -45,8 +45,10 @@ def gather_library(modules: Sequence[str] | None = None) -> tuple[list[LibraryOb
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=True)
         found: Mapping[str, Any] = json.loads(done.stdout.decode("utf-8").rstrip("\n").rpartition("\n")[2])
     except (OSError, subprocess.SubprocessError, ValueError) as error:
+        last_words = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip().rpartition("\n")[2]
         raise GainfulError(
-            f"the documentation of the standard library could not be gathered by {sys.executable}: {error}"
+            "the documentation of the standard library could not be gathered by "
+            f"{sys.executable}: {last_words or error}"
         ) from error
     if found["missing"]:
         name = found["missing"][0]
