@@ -1,4 +1,4 @@
-"""Print the newest Python of this machine that can make environments: of the path, or of pyenv (``make test-newest``)."""
+"""Print the newest Python of this machine that can make environments: on the path or of pyenv (``make test-newest``)."""
 
 from __future__ import annotations
 
