@@ -1,4 +1,4 @@
-"""Print the newest Python of this machine that can make environments: on the path or of pyenv (``make test-newest``)."""
+"""Print the newest Python on the path or of pyenv that can make environments, for ``make test-newest``."""
 
 from __future__ import annotations
 
