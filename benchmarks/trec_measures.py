@@ -139,7 +139,8 @@ def compare_with_ir_measures(run: gainful.Run, qrels: gainful.Qrels) -> Iterator
     theirs_run = [ir_measures.ScoredDoc(q, d, s) for q in run for d, s in run[q].items()]
     ours = {spec: gainful.metric(spec, convention="ir-measures") for spec in IR_MEASURES}
     ours = {spec: m for spec, m in ours.items() if importlib.util.find_spec(NEEDS.get(m.kind, "numpy")) is not None}
-    measures = {spec: ir_measures.parse_measure(IR_MEASURES[spec]) for spec in ours}
+    # As Python: ir-measures' own parser needs names that Python 3.12 deprecates and 3.14 lacks.
+    measures = {spec: eval(IR_MEASURES[spec], vars(ir_measures)) for spec in ours}
     alone = [measures[spec] for spec, m in ours.items() if m.kind in ALONE]
     groups = [[one for one in measures.values() if one not in alone], *([one] for one in alone)]
     found: dict[tuple[Any, str], float] = {

@@ -13,13 +13,23 @@ import tomllib
 from pathlib import Path
 
 REQUIREMENT = re.compile(r"(?P<name>[\w.-]+(?:\[[\w,-]+\])?)\s*(?P<bounds>[^;]*)")
+OWN_EXTRA = re.compile(r"gainful\[([\w,]+)\]")
 
 
 def lowest_versions(pyproject: Path, extras: list[str]) -> list[str]:
     """The requirements of the core and of the extras, each pinned to its lower bound."""
     project = tomllib.loads(pyproject.read_text())["project"]
-    declared = [*project["dependencies"], *(one for name in extras for one in project["optional-dependencies"][name])]
+    declared = [*project["dependencies"], *declared_by(project["optional-dependencies"], extras)]
     return list(dict.fromkeys(map(pinned, declared)))
+
+
+def declared_by(all_extras: dict[str, list[str]], names: list[str]) -> list[str]:
+    """The requirements of these extras, with those of the extras that they name: ``gainful[tools]``."""
+    declared = []
+    for requirement in (one for name in names for one in all_extras[name]):
+        inner = OWN_EXTRA.fullmatch(requirement)
+        declared += declared_by(all_extras, inner[1].split(",")) if inner else [requirement]
+    return declared
 
 
 def pinned(requirement: str) -> str:

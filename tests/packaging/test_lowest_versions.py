@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from lowest_versions import lowest_versions, pinned
+from lowest_versions import declared_by, lowest_versions, pinned
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
@@ -42,4 +42,5 @@ def test_development_asks_for_what_the_extras_ask_for():
     """Else an extra could be tested with versions that it does not allow, or the reverse."""
     extras = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
     used = [one for name in ("neural", "dask", "serve", "export", "tune", "docs") for one in extras[name]]
-    assert set(used) <= set(extras["dev"])
+    assert set(used) <= set(declared_by(extras, ["dev"]))
+    assert {one for one in used if not one.startswith("torch")} <= set(declared_by(extras, ["tools"]))
