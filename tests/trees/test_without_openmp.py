@@ -60,7 +60,10 @@ answers = {}
 for name, words in commands.items():
     begun.clear()
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
-        code = run(words.split())
+        try:
+            code = run(words.split())
+        except Exception as error:
+            code = repr(error)
     answers[name] = [code, out.getvalue(), err.getvalue(), list(begun)]
 for name, text in python.items():
     begun.clear()
