@@ -5,7 +5,7 @@ FROM ${BASE}
 
 # The versions that gainful is tested with, from the package index, and nothing from anywhere else.
 WORKDIR /build
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml constraints.txt README.md LICENSE hatch_build.py ./
 COPY src ./src
 RUN pip install --no-cache-dir --constraint constraints.txt ".[serve]" && rm -rf /build
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -81,6 +83,9 @@ def test_the_command_prints_a_verdict_and_writes_both_pages(done, tmp_path, monk
     assert f"in {test.wins} test searches, worse in {test.losses} and" in " ".join(out.split())
     assert (tmp_path / "made" / "report" / "report.html").exists()
     page = (tmp_path / "made" / "search.html").read_text(encoding="utf-8")
+    words = " ".join(html.unescape(page).split())
+    assert " ".join(sys.copyright.split()) in words  # the texts are Python's, whose licence wants both with them
+    assert "PYTHON SOFTWARE FOUNDATION LICENSE VERSION 2 1. This LICENSE AGREEMENT" in words
     assert "http://" not in re.sub(r'<script type="application/json".*?</script>', "", page, flags=re.S)
 
 

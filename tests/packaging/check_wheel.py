@@ -7,6 +7,7 @@ repository, and goes from data to a report there by the command line. Not named 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -68,7 +69,12 @@ def look_inside(wheel: Path) -> None:
     expect({"neural", "serve", "export", "tune", "docs", "dev"} <= extras, f"the extras are {sorted(extras)}")
     core = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
     expect(not any(line.startswith(("torch", "fastapi", "onnx", "optuna")) for line in core), f"the core needs {core}")
-    expect("# gainful" in metadata.get_payload(), "the README is missing")
+    readme = metadata.get_payload()
+    expect("# gainful" in readme, "the README is missing")
+    dead = [target for target in re.findall(r"\]\(([^)]*)\)", readme) if not target.startswith(("https://", "#"))]
+    expect(not dead, f"the README links to {dead[:3]}, which only the repository has")
+    expect(metadata["Author"] is not None, "the authors are not named")
+    expect(any(line.startswith("Source, https://") for line in metadata.get_all("Project-URL", [])), "no address")
 
 
 def install(wheel: Path, where: Path) -> Path:

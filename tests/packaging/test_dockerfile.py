@@ -35,7 +35,7 @@ def test_it_copies_what_the_package_is_built_from_and_nothing_else():
     copied = {source for rest in of("COPY") for source in rest.split()[:-1]}
     assert all((ROOT / source).exists() for source in copied)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    needed = {"pyproject.toml", project["project"]["readme"], *project["project"]["license-files"]}
+    needed = {"pyproject.toml", "hatch_build.py", "README.md", *project["project"]["license-files"]}
     needed |= {path.split("/")[0] for path in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]}
     assert needed <= copied
     ignored = (ROOT / ".dockerignore").read_text().splitlines()

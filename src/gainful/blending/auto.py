@@ -102,6 +102,8 @@ class Auto(BlendedRanker):
                 raise UnknownNameError.among("ranker", name, RANKERS)
             if RANKERS[name].kind == "blend":
                 raise ParameterError(f"rankers of Auto cannot hold {name!r}, which is a blend itself")
+        for ranker in self._largest_members():  # trees among them need a library, which is looked for now
+            ranker._check_parameters()
 
     def _training_bytes(self, size: DataSize) -> float:
         # with more grades, rankers with a tree per grade are not tried

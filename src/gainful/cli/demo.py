@@ -46,8 +46,9 @@ def demo(
     """
     from gainful.cli.console import say, status, stdout, watch_compilation
     from gainful.cli.jobs import comparison_bars, run_with_progress
+    from gainful.comparison.contestants import contestants
     from gainful.demo.corpus import SearchCorpus
-    from gainful.demo.experiment import Experiment
+    from gainful.demo.experiment import RANKERS, Experiment
     from gainful.formats.files import prepare_folder
 
     begun = time.monotonic()
@@ -55,6 +56,8 @@ def demo(
     console = stdout()
     say("1 of 3: reading the documentation of Python's standard library")
     with status("reading the documentation"):
+        for model in contestants(RANKERS).values():
+            model._check_parameters()
         found = Experiment.prepare(SearchCorpus.gather(), seed)
     console.print(found.about(), width=WIDTH)
     say("2 of 3: training rankers, and choosing the weights of BM25")

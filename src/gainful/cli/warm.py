@@ -22,6 +22,7 @@ from gainful.losses import LOSSES, loss
 from gainful.losses.structured import RankingProblem, augmented_rankings, violations
 from gainful.losses.structured.ndcg_kernels import INSERTION_DEPTH
 from gainful.metrics import metric
+from gainful.rankers.base import Ranker
 from gainful.rankers.boosted import BoostedRanker
 from gainful.rankers.coordinate_ascent import CoordinateAscent
 from gainful.rankers.ensembles import Ensemble, Tree
@@ -100,10 +101,13 @@ def _rows() -> tuple[Any, Any, Any]:
 def _rankers() -> dict[str, Callable[[], object]]:
     data = RankingData.from_rows(*_rows())
 
-    def use(name: str) -> None:
-        RANKERS[name].create(**_short(name)).fit(data, eval_set=data).predict(data)
+    def use(ranker: Ranker) -> None:
+        ranker.fit(data, eval_set=data).predict(data)
 
-    return {name: partial(use, name) for name, entry in RANKERS.items() if entry.installed}
+    rankers = {name: entry.create(**_short(name)) for name, entry in RANKERS.items() if entry.installed}
+    for ranker in rankers.values():
+        ranker._check_parameters()  # what a ranker lacks is said before any compiles
+    return {name: partial(use, ranker) for name, ranker in rankers.items()}
 
 
 def _losses() -> dict[str, Callable[[], object]]:

@@ -75,7 +75,7 @@ one_blas_thread = OneBlasThread()
 def _blas_libraries() -> Any:
     """Those of NumPy and SciPy."""
     import scipy.linalg  # noqa: F401 - loads its BLAS
-    from threadpoolctl import ThreadpoolController  # comes with scikit-learn
+    from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")
 

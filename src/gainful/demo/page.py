@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import platform
+import sys
 from collections.abc import Sequence
 from html import escape
 from importlib import resources
@@ -38,6 +40,8 @@ def search_page(
         verdict=escape(verdict),
         about=escape(about),
         model=escape(ranker),
+        version=platform.python_version(),
+        licence=escape(f"{sys.copyright}\n\n{_asset('psf-licence.txt')}"),
         corpus=text.replace("<", "\\u003c"),  # so that no text can close its script element
         engine=_asset("engine.js"),
         script=_asset("search.js"),

@@ -98,7 +98,11 @@ class FormatError(DataError):
         super().__init__(f"{', '.join(place)}: {message}" if place else message)
 
 
-class MissingExtraError(GainfulError, ImportError):
+class LibraryError(GainfulError, ImportError):
+    """A library that gainful needs cannot be used as it is installed; the message says what to install."""
+
+
+class MissingExtraError(LibraryError):
     """An optional dependency is not installed; the message says which extra installs it."""
 
     @classmethod

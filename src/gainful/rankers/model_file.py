@@ -25,7 +25,7 @@ import numpy as np
 
 import gainful
 from gainful.data.categories import check_categories
-from gainful.errors import FormatError, ParameterError, shorten
+from gainful.errors import FormatError, LibraryError, ParameterError, shorten
 from gainful.formats.files import reason
 from gainful.metrics import metric
 from gainful.persistence.container import (
@@ -181,6 +181,8 @@ def _rebuild(manifest: Mapping[str, Any], state: dict[str, Any], path: Path) -> 
     model = _create_unfitted(manifest, path)
     try:
         _restore(model, manifest, state)
+    except LibraryError:
+        raise
     except Exception as error:  # a damaged file may fail anywhere
         cause = shorten(reason(error), 200)
         raise FormatError(f"the model file is damaged ({type(error).__name__}: {cause})", path=path) from error
@@ -214,6 +216,8 @@ def _create_unfitted(manifest: Mapping[str, Any], path: Path) -> Ranker:
     try:
         model = entry.cls(**params)
         model._check_parameters()
+    except LibraryError:
+        raise
     except Exception as error:
         raise FormatError(f"the model file is damaged ({shorten(reason(error), 200)})", path=path) from error
     return model

@@ -14,7 +14,7 @@ from functools import reduce
 from importlib import import_module, metadata
 from typing import Any
 
-from gainful.errors import GainfulError
+from gainful.errors import LibraryError
 from gainful.trees.lightgbm_library import lgb
 
 
@@ -23,7 +23,7 @@ def private(module: str, path: str) -> Any:
     try:
         return reduce(getattr, path.split("."), import_module(f"lightgbm.{module}"))
     except (ImportError, AttributeError):
-        raise GainfulError(
+        raise LibraryError(
             f"LightGBM {lgb.__version__} has no lightgbm.{module}.{path}, which gainful needs; install a version that "
             f"has it: pip install '{_supported()}'"
         ) from None
