@@ -9,11 +9,6 @@ COPY pyproject.toml constraints.txt README.md LICENSE hatch_build.py ./
 COPY src ./src
 RUN pip install --no-cache-dir --constraint constraints.txt ".[serve]" && rm -rf /build
 
-# LightGBM needs OpenMP's library, which slim images lack; scikit-learn brings a copy. In /usr/lib the loader finds it by
-# the name of the link; its cache would go by the name inside the file.
-RUN ln -s "$(python -c 'import glob, sysconfig as s; print(glob.glob(s.get_path("purelib") + "/scikit_learn.libs/libgomp-*")[0])')" \
-    /usr/lib/libgomp.so.1
-
 # Compiled code is kept where the user may write: another kind of processor compiles its own on the first start.
 ENV NUMBA_CACHE_DIR=/var/cache/gainful
 RUN useradd --create-home gainful && mkdir -p /models "$NUMBA_CACHE_DIR" && chown gainful /models "$NUMBA_CACHE_DIR"

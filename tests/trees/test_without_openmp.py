@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import sklearn
 
 import gainful
 
@@ -125,3 +126,27 @@ def test_linear_models_need_none_of_it(answers, case):
 
 def test_what_was_refused_wrote_nothing(answers):
     assert answers["files"] == ["chosen.gainful", "linear.gainful", "trees.gainful"]
+
+
+BORROW = """
+import ctypes
+def gomp(): return {line.split()[-1] for line in open('/proc/self/maps') if 'gomp' in line}
+import gainful.compute.threads, importlib.util
+from unittest import mock
+before = gomp()
+with mock.patch.dict('sys.modules', lightgbm=mock.MagicMock()):  # not the real one, which brings the system's OpenMP
+    from gainful.trees.lightgbm_library import OPENMP, borrow_openmp
+borrow_openmp()
+(borrowed,) = gomp() - before
+asked = ctypes.CDLL(OPENMP.decode())  # as the loader does for LightGBM: by the name inside
+asked.omp_get_max_threads()
+assert gomp() - before == {borrowed}, gomp()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere LightGBM asks for another library")
+def test_scikit_learns_copy_of_openmp_answers_to_the_name_that_lightgbm_asks_for():
+    if not list((Path(sklearn.__file__).parents[1] / "scikit_learn.libs").glob("libgomp-*")):
+        pytest.skip("this scikit-learn is not a wheel for Linux")
+    done = subprocess.run([sys.executable, "-c", BORROW], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
