@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from lowest_versions import declared_by
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
@@ -135,7 +136,7 @@ def test_every_package_that_is_imported_is_required_where_it_is():
 def test_what_needs_no_requirement_is_imported_and_not_required():
     imported = set().union(*map(imports, SOURCE.rglob("*.py")))
     assert set(NEED_NO_REQUIREMENT) <= imported
-    others = (group for name, group in EXTRAS.items() if name not in ("dev", "docs", "soak"))
+    others = (group for name, group in EXTRAS.items() if name not in ("dev", "tools", "docs", "soak"))
     assert not set(NEED_NO_REQUIREMENT) & required(PROJECT["dependencies"], *others)
 
 
@@ -148,7 +149,7 @@ WITHOUT_WHEELS = [
 
 
 def for_development(machine: dict[str, str]) -> set[str]:
-    every = map(Requirement, EXTRAS["dev"])
+    every = map(Requirement, declared_by(EXTRAS, ["dev"]))
     return {one.name for one in every if one.marker is None or one.marker.evaluate({"extra": "dev", **machine})}
 
 
