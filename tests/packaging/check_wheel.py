@@ -1,7 +1,8 @@
-"""Does the wheel work alone? ``python tests/packaging/check_wheel.py dist/*.whl`` (``make dist-check``).
+"""Does the wheel work alone? ``python tests/packaging/check_wheel.py dist/*.whl [--newest]`` (``make dist-check``).
 
 Looks at what is inside, then installs it with nothing but its dependencies into an empty environment outside the
-repository, and goes from data to a report there by the command line. Not named as a test: it installs for a minute.
+repository, and runs there what the README says: its Python and its commands. ``--newest`` takes the newest
+dependencies, not those of constraints.txt. Not named as a test: it takes minutes.
 """
 
 from __future__ import annotations
@@ -20,27 +21,17 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "gainful"
 ASSETS = {".pyi", ".css", ".js", ".html", ".typed", ".json", ".svg", ".txt"}
-COMMANDS = (
-    "gainful --version",
-    "gainful rankers",
-    "gainful data generate data --queries 60 --split 0.6,0.2,0.2",
-    "gainful data info data/train.txt",
-    "gainful train lambdamart data/train.txt --valid data/valid.txt -o model.gainful --set n_trees=10",
-    "gainful evaluate model.gainful data/test.txt --metrics ndcg@10,map",
-    "gainful predict model.gainful data/test.txt -o scores.txt",
-    "gainful explain model.gainful data/test.txt",
-    "gainful export model.gainful --to solr -o model.json",
-    "gainful compare data --rankers regression,lambdamart:n_trees=10 --report report",
-)
+COMMANDS = ("gainful --version", "gainful rankers", "gainful demo --no-open")
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NEED_AN_EXTRA = {"serve": "gainful serve model.gainful", "export": "gainful export model.gainful --to onnx -o m.onnx"}
 NAMES = "import gainful; [getattr(gainful, name) for name in gainful.__all__]; print(gainful.__file__)"
 
 
-def main(wheel: Path) -> None:
+def main(wheel: Path, newest: bool) -> None:
     started = time.perf_counter()
     look_inside(wheel)
     with tempfile.TemporaryDirectory() as folder:
-        python = install(wheel, Path(folder) / "environment")
+        python = install(wheel, Path(folder) / "environment", newest)
         print(f"installed ({time.perf_counter() - started:.0f} s)")
         work = Path(folder) / "work"
         work.mkdir()
@@ -77,12 +68,13 @@ def look_inside(wheel: Path) -> None:
     expect(any(line.startswith("Source, https://") for line in metadata.get_all("Project-URL", [])), "no address")
 
 
-def install(wheel: Path, where: Path) -> Path:
+def install(wheel: Path, where: Path, newest: bool) -> Path:
     """A new environment that holds the wheel and what it depends on; its Python."""
     venv.create(where, with_pip=True)
     python = where / ("Scripts" if os.name == "nt" else "bin") / "python"
     pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
-    subprocess.run([*pip, "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), str(wheel)], check=True)
+    versions = [] if newest else ["--constraint", str(ROOT / "constraints.txt")]
+    subprocess.run([*pip, "install", "--quiet", *versions, str(wheel)], check=True)
     subprocess.run([*pip, "check"], check=True, stdout=subprocess.DEVNULL)
     return python
 
@@ -91,8 +83,14 @@ def try_out(python: Path, work: Path) -> None:
     """The command line and every public name, without anything of the repository in reach."""
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     environment = {**kept, "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}"}
-    for command in COMMANDS:
+    blocks = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    lines = [line.partition("  #")[0] for language, text in blocks if not language for line in text.splitlines()]
+    promised = [line for line in lines if line.startswith("gainful ") and line not in NEED_AN_EXTRA.values()]
+    expect(len(promised) > 5, f"the README has no more commands than {promised}")
+    for command in (*COMMANDS, *promised):
         run(command, work, environment)
+    (work / "readme.py").write_text("".join(text for language, text in blocks if language == "python"))
+    run(f"{python} readme.py", work, environment)
     expect((work / "report" / "report.html").stat().st_size > 10_000, "the report is empty")
     expect("<style>" in (work / "report" / "report.html").read_text(encoding="utf-8"), "the report has no style")
     for extra, command in NEED_AN_EXTRA.items():
@@ -117,6 +115,6 @@ def expect(holds: bool, otherwise: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: check_wheel.py WHEEL")
-    main(Path(sys.argv[1]).resolve())
+    if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--newest"]):
+        sys.exit("usage: check_wheel.py WHEEL [--newest]")
+    main(Path(sys.argv[1]).resolve(), newest=len(sys.argv) == 3)
