@@ -30,8 +30,8 @@ if [ -d "${PIP_FIND_LINKS:-/none}" ]; then  # a folder of wheels
   mount --bind "$PIP_FIND_LINKS" "$root$PIP_FIND_LINKS"
 fi
 cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
-rm -rf "$root/home/somebody/gainful"
-git clone --quiet "$checkout" "$root/home/somebody/gainful"
-chroot "$root" chown -R somebody /home/somebody
+clone=/home/somebody/gainful-$$  # a new one each time
+git clone --quiet "$checkout" "$root$clone"
+chroot "$root" chown -R somebody "$clone"
 cat "$root/etc/debian_version"
-chroot "$root" su somebody -c "cd ~/gainful && python3 --version && $command"
+chroot "$root" su somebody -c "cd $clone && python3 --version && $command"
