@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +191,9 @@ def _probe(X: Any, kind: str) -> Any:
 def warm() -> None:
     import lightgbm  # noqa: F401
     import pandas  # type: ignore[import-untyped, unused-ignore]  # noqa: F401
-    import torch  # noqa: F401
+
+    with suppress(ImportError):
+        import torch  # noqa: F401
 
 
 TARGET = Target(make, use, warm=warm, seconds=90, mebibytes=4096)

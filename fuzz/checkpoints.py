@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,9 @@ def use(path: Path, options: Mapping[str, Any]) -> None:
 
 def warm() -> None:
     import lightgbm  # noqa: F401
-    import torch  # noqa: F401
+
+    with suppress(ImportError):
+        import torch  # noqa: F401
 
 
 TARGET = Target(make, use, prepare, warm, seconds=60, mebibytes=2048)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import importlib.util
 import os
 import random
+import re
 import signal
 import threading
 import time
@@ -28,6 +30,9 @@ from browser import browse  # noqa: F401
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.register_profile("gainful", settings.get_profile("explore"), derandomize=True, max_examples=25)
 settings.load_profile("gainful")
+
+PYTORCH = importlib.util.find_spec("torch") is not None
+WANTS_PYTORCH = re.compile(r"needs PyTorch|\[neural\]|No module named 'torch'")
 
 OHSUMED = Path(os.environ.get("GAINFUL_OHSUMED", Path(__file__).parents[2] / "shared" / "data" / "ohsumed"))
 
@@ -58,8 +63,9 @@ def pytest_configure_node(node) -> None:
     node.workerinput["seed"] = node.config.option.seed
 
 
-def pytest_report_header(config: pytest.Config) -> str:
-    return f"random order: repeat it with --seed {config.option.seed}"
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    lines = [f"random order: repeat it with --seed {config.option.seed}"]
+    return lines if PYTORCH else [*lines, "PyTorch is not installed: what needs it is skipped"]
 
 
 @pytest.hookimpl(tryfirst=True)  # pytest then brings together what shares a fixture with parameters
@@ -81,6 +87,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish() -> None:
     """What imports and collection made stays to the end: the garbage collector need not look at it again and again."""
     gc.freeze()
+
+
+# -- without PyTorch, which brings gigabytes where there is no build for the CPU ----------------------------------------
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    if PYTORCH or collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+        return None
+    return bool(re.search("^import torch", collection_path.read_text(), re.MULTILINE)) or None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo):
+    """Rankers are drawn from the registry, so nets are everywhere: what fails for want of PyTorch alone is skipped."""
+    report = yield
+    if report.failed and not PYTORCH and WANTS_PYTORCH.search(str(call.excinfo.value)):
+        path, line, _ = report.location
+        report.outcome, report.longrepr = "skipped", (path, line, "Skipped: PyTorch is not installed")
+    return report
 
 
 # -- nothing is left behind --------------------------------------------------------------------------------------------
