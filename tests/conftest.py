@@ -89,7 +89,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-# -- without PyTorch, which brings gigabytes where there is no build for the CPU ----------------------------------------
+# -- without PyTorch, which brings gigabytes where there is no build for the CPU ---------------------------------------
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
