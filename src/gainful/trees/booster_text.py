@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gainful.errors import shorten
+
 Ints = npt.NDArray[np.int64]
 
 MOST_TREES = 10_000_000
@@ -47,7 +49,6 @@ SETTING = re.compile(
     rb"|linear_tree: [01]"
     rb"|(?!linear_tree:)[a-z0-9_]{1,100}: (?:" + NUMBER + rb"(?:," + NUMBER + rb"){0,1000000})?)\]"
 )
-KEY = re.compile(rb"[a-z_]{1,40}")
 
 HEADER = {
     b"version", b"num_class", b"num_tree_per_iteration", b"label_index", b"max_feature_idx", b"objective",
@@ -237,8 +238,7 @@ def _fields(lines: bytes, known: set[bytes], needed: set[bytes]) -> dict[bytes, 
     for line in lines.split(b"\n"):
         key, equals, value = line.partition(b"=")
         if not equals or key not in known or key in fields:
-            shown = key.decode() if KEY.fullmatch(key) else "…"
-            raise BadBoosterText(f"the line {shown!r} is unknown, or there twice")
+            raise BadBoosterText(f"the line {shorten(key.decode(), 40)} is unknown, or there twice")
         fields[key] = value
     if not needed <= set(fields):
         raise BadBoosterText(f"it has no line {min(needed - set(fields)).decode()!r}")
