@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gainful.data.rows import Array
 from gainful.errors import shorten
-from gainful.foreign.checks import BadModelError, count, feature_names, member, numbers, parse_json, real
+from gainful.foreign.checks import BadModelError, count, feature_names, member, numbers, real
 from gainful.foreign.members import ANY, check_members, notes_on_version, table
 from gainful.foreign.nodes import Nodes, usable_cover
 from gainful.foreign.rankers import ImportedTrees, expected_class
@@ -41,10 +42,6 @@ KINDS = table("", oblivious_trees=table("leaf_values leaf_weights", splits=SPLIT
 MEMBERS = {kind: MODEL | {kind: own} for kind, own in KINDS.items()}
 
 
-def read(raw: bytes) -> Ranker:
-    return read_model(parse_json(raw))
-
-
 def read_model(model: Any) -> Ranker:
     """The ranker of a model file that was parsed already."""
     kind = "oblivious_trees" if "oblivious_trees" in model else "trees"
@@ -53,7 +50,7 @@ def read_model(model: Any) -> Ranker:
     scale, bias = _scale_and_bias(model)
     read_trees = _symmetric if kind == "oblivious_trees" else _free
     trees = read_trees(member(model, kind, list), Splits(features), len(bias))
-    scaled = [Tree(**(vars(tree) | {"leaves": tree.leaves * scale})) for tree in trees]
+    scaled = [replace(tree, leaves=tree.leaves * scale) for tree in trees]
     scaled += [Tree.constant(value) for value in bias.tolist()] if bias.any() else []
     about, relevance = _about(model, len(bias))
     link = None if relevance is None else expected_class(relevance)

@@ -62,16 +62,13 @@ def read(raw: bytes) -> Ranker:
 
 
 def _words(tail: str) -> Any:
-    """What the tail says about the categories of a frame; None if nothing. Unknown sections are refused."""
-    at, frames = 0, []
+    """What the tail says about the categories of a frame, None if nothing. Unknown sections are refused."""
+    at, frame = 0, "null"
     while section := SECTION.match(tail, at):
-        at = section.end()
-        frames += [section["frame"]] if section["frame"] is not None else []
+        at, frame = section.end(), section["frame"] or frame
     if rest := tail[at:].strip().splitlines():
         raise BadModelError(f"gainful does not know {shorten(rest[0], 40)} after its trees")
-    if len(frames) > 1:
-        raise BadModelError("it has pandas_categorical twice")
-    return parse_json(frames[0].encode()) if frames else None
+    return parse_json(frame.encode())
 
 
 def _categories(infos: list[str], lists: Any, n_features: int) -> Categories | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gainful.errors import shorten
-from gainful.foreign.checks import MOST_FEATURES, BadModelError, count, parse_json, real, without_repeats
+from gainful.foreign.checks import MOST_FEATURES, BadModelError, count, real, without_repeats
 from gainful.foreign.members import check_members, notes_on_version, table
 from gainful.foreign.rankers import ImportedLinear
 from gainful.rankers.base import Ranker
@@ -86,10 +86,6 @@ def read_liblinear(raw: bytes) -> Ranker:
 
 
 # -- names and weights -------------------------------------------------------------------------------------------------
-
-
-def read_json(raw: bytes) -> Ranker:
-    return of_mapping(parse_json(raw))
 
 
 def of_mapping(weights: Mapping[str, Any]) -> Ranker:

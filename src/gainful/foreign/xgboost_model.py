@@ -8,6 +8,7 @@ version 3.4 dart is a gbtree with such weights.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -51,7 +52,7 @@ TREES = table(
 BOOSTERS = {
     "gbtree": table("name", model=TREES | table("weight_drop")),
     "dart": table("name weight_drop", gbtree={"name": ("gbtree",), "model": TREES}),
-    "gblinear": table("name", model=table("weights", "boosted_rounds")),
+    "gblinear": table("name", model=table("weights boosted_rounds")),
 }
 SETTINGS = table(  # of objectives, all of them for training
     "",
@@ -64,13 +65,8 @@ OBJECTIVE = table("name", "ti+ tj-") | dict.fromkeys(
     ("lambdarank_param", "lambda_rank_param", "reg_loss_param", "softmax_multiclass_param", "poisson_regression_param",
      "tweedie_regression_param", "pseudo_huber_param", "quantile_loss_param", "aft_loss_param"), SETTINGS,
 )  # fmt: skip
-LEARNER = table(
-    "feature_names",
-    "feature_types",
-    learner_model_param=table("base_score num_feature num_class num_target", "boost_from_average"),
-    objective=OBJECTIVE,
-    attributes=table("best_iteration", ANY),
-)
+LEARNER = table("feature_names", "feature_types", objective=OBJECTIVE, attributes=table("best_iteration", ANY))
+LEARNER["learner_model_param"] = table("base_score num_feature num_class num_target", "boost_from_average")
 MEMBERS = {kind: table("version", learner=LEARNER | {"gradient_booster": own}) for kind, own in BOOSTERS.items()}
 
 
@@ -189,15 +185,11 @@ def _trees(booster: Mapping[str, Any], kind: str, n_features: int, n_outputs: in
     if kind == "dart" or "weight_drop" in model:
         given = member(booster if kind == "dart" else model, "weight_drop")
         weights = numbers(given, "weight_drop", np.float64, len(found))
-        found = [_weighted(tree, weight) for tree, weight in zip(found, weights, strict=True)]
+        found = [replace(tree, leaves=tree.leaves * weight) for tree, weight in zip(found, weights, strict=True)]
     outputs = numbers(member(model, "tree_info"), "tree_info", np.int64, len(found))
     if len(outputs) and not 0 <= outputs.min() <= outputs.max() < n_outputs:
         raise BadModelError("a tree is of a class that is not there")
     return in_turns(found, outputs.tolist(), n_outputs)
-
-
-def _weighted(tree: Tree, weight: float) -> Tree:
-    return Tree(**(vars(tree) | {"leaves": tree.leaves * weight}))
 
 
 def in_turns(trees: list[Tree], outputs: list[int], n_outputs: int) -> list[Tree]:
@@ -275,7 +267,7 @@ def _linear(
 ) -> Ranker:
     if len(base) > 1:
         raise BadModelError("it is a linear model of several classes; a ranker has one score")
-    weights = numbers(
-        member(member(booster, "model", Mapping), "weights"), "weights", np.float32, n_features + 1
-    ).astype(np.float64)
+    model = member(booster, "model", Mapping)
+    count(model.get("boosted_rounds", 1), "boosted_rounds", 1, 2**31)  # with none, XGBoost takes base_score otherwise
+    weights = numbers(member(model, "weights"), "weights", np.float32, n_features + 1).astype(np.float64)
     return ImportedLinear.of_weights(weights[:-1], float(weights[-1] + base[0]), names, about)

@@ -98,7 +98,7 @@ def _header(head: bytes, n_features: int) -> dict[bytes, bytes]:
         raise BadBoosterText("it does not begin as LightGBM's text does")
     header = _fields(lines.replace(b"\naverage_output\n", b"\naverage_output=\n"), HEADER, NEEDED_HEADER)
     if header[b"version"] not in (b"v3", b"v4"):
-        raise BadBoosterText("it has an unknown version")
+        raise BadBoosterText(f"it has the unknown version {shorten(header[b'version'].decode(), 40)}, not v3 or v4")
     classes, per_iteration = _count(header, b"num_class", 1), _count(header, b"num_tree_per_iteration", 1)
     if classes != per_iteration:
         raise BadBoosterText("its numbers of classes disagree")
