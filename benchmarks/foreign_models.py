@@ -249,7 +249,10 @@ def of_xgboost(rng: Random, folder: Path) -> Made:
     train = xgb.DMatrix(problem.X, y, **given)
     if objective.startswith("rank"):
         train.set_group(problem.group)
-    booster = xgb.train(params, train, int(rng.integers(1, 12)))
+    try:
+        booster = xgb.train(params, train, int(rng.integers(1, 12)))
+    except xgb.core.XGBoostError:  # older versions estimate a base_score of 0, which they then refuse: another problem
+        return of_xgboost(rng, folder)
     path = folder / pick(rng, "model.json", "model.ubj")
     booster.save_model(path)
     again = xgb.Booster(model_file=path)

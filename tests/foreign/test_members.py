@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from small_models import LIBLINEAR, SVM_RANK, catboost_model, xgboost_model
 import gainful
 from fuzz import members
 from fuzz.cases import Input
+from gainful.foreign.members import TRIED
 
 pytest.importorskip("xgboost")
 pytest.importorskip("catboost")
@@ -95,6 +97,12 @@ def test_versions_that_were_tried_get_no_note(tmp_path):
     (tmp_path / "svm").write_text(SVM_RANK)
     for name in ("m.json", "c.json", "svm"):
         assert "notes" not in gainful.load(tmp_path / name).training_
+
+
+def test_the_page_names_the_newest_versions_that_were_tried():
+    rows = (Path(__file__).parents[2] / "docs/foreign-models.md").read_text().splitlines()
+    for maker, version in TRIED.items():
+        assert any(row.startswith(f"| {maker}") and f"| {version}" in row for row in rows)
 
 
 def set_split(model, **values):
