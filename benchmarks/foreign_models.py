@@ -193,6 +193,8 @@ def of_xgboost(rng: Random, folder: Path) -> Made:
         "reg:gamma",
         "reg:tweedie",
         "survival:cox",
+        "reg:squaredlogerror",
+        "reg:quantileerror",
         "multi:softprob",
         "multi:softmax",
     )
@@ -222,10 +224,18 @@ def of_xgboost(rng: Random, folder: Path) -> Made:
             "subsample": pick(rng, 1.0, 0.7),
         }
         params["max_bin"] = pick(rng, 4, 256)
-        if rng.random() < 0.2 and not objective.startswith(("multi", "rank", "reg:abs")):
+        if rng.random() < 0.2 and objective not in ("reg:absoluteerror", "reg:quantileerror"):
             params["num_parallel_tree"] = 3
-    if booster_kind == "dart":
-        params["rate_drop"] = 0.4
+        if booster_kind == "dart" or rng.random() < 0.2:  # which drops trees without dart, too, from XGBoost 3.4 on
+            params |= {
+                "rate_drop": pick(rng, 0.1, 0.4, 1.0),
+                "skip_drop": pick(rng, 0.0, 0.3),
+                "one_drop": pick(rng, 0, 1),
+                "sample_type": pick(rng, "uniform", "weighted"),
+                "normalize_type": pick(rng, "tree", "forest"),
+            }
+    if objective == "reg:quantileerror":
+        params["quantile_alpha"] = 0.6
     if rng.random() < 0.5:
         params["base_score"] = float(rng.uniform(0.2, 0.8))
     if objective.startswith("multi"):
@@ -239,7 +249,10 @@ def of_xgboost(rng: Random, folder: Path) -> Made:
     train = xgb.DMatrix(problem.X, y, **given)
     if objective.startswith("rank"):
         train.set_group(problem.group)
-    booster = xgb.train(params, train, int(rng.integers(1, 12)))
+    try:
+        booster = xgb.train(params, train, int(rng.integers(1, 12)))
+    except xgb.core.XGBoostError:  # older versions estimate a base_score of 0, which they then refuse: another problem
+        return of_xgboost(rng, folder)
     path = folder / pick(rng, "model.json", "model.ubj")
     booster.save_model(path)
     again = xgb.Booster(model_file=path)

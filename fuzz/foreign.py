@@ -82,7 +82,10 @@ def catboost_model() -> dict[str, Any]:
     ]  # fmt: skip
     trees = [
         {
-            "splits": [{"split_type": "FloatFeature", "float_feature_index": d, "border": 0.5} for d in range(depth)],
+            "splits": [
+                {"split_type": "FloatFeature", "split_index": d, "float_feature_index": d, "border": 0.5}
+                for d in range(depth)
+            ],
             "leaf_values": rng.normal(size=2**depth).tolist(),
             "leaf_weights": rng.integers(0, 9, 2**depth).tolist(),
         }

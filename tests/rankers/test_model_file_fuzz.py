@@ -50,7 +50,7 @@ def changed(text: str, pattern: str, new: str, *, sizes: bool = True) -> str:
     ("pattern", "new", "message"),
     [
         (r"^tree\n", "forest\n", "does not begin"),
-        (r"^version=v4", "version=v9", "unknown version"),
+        (r"^version=v4", "version=v9", "the unknown version 'v9'"),
         (r"^num_class=1", "num_class=2", "classes disagree"),
         (r"^num_tree_per_iteration=1", "num_tree_per_iteration=0", "not a number from 1"),
         (r"^max_feature_idx=2", "max_feature_idx=3", "another number of features"),

@@ -85,10 +85,11 @@ def feature_names(values: Any, n_features: int, *defaults: str) -> tuple[str, ..
 
 def parse_json(raw: bytes) -> Any:
     """JSON, no name twice in an object. XGBoost may write NaN and infinity where they do not count."""
-    return json.loads(raw.decode(), object_pairs_hook=_refuse_twice)
+    return json.loads(raw.decode(), object_pairs_hook=without_repeats)
 
 
-def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """The pairs as a dictionary; none may have the name of another."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise BadModelError("it holds the same name twice")

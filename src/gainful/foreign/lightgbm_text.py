@@ -10,7 +10,8 @@ import re
 from typing import Any
 
 from gainful.data.categories import Categories, check_categories
-from gainful.foreign.checks import MOST_FEATURES, BadModelError, count, feature_names, parse_json
+from gainful.errors import shorten
+from gainful.foreign.checks import MOST_FEATURES, BadModelError, count, feature_names, parse_json, without_repeats
 from gainful.foreign.rankers import ImportedTrees
 from gainful.rankers.base import Ranker
 
@@ -28,7 +29,10 @@ end of parameters
 pandas_categorical:null
 """
 END = "\nend of trees\n"
-PANDAS = re.compile(r"^pandas_categorical:(.*)$", re.MULTILINE)
+SECTION = re.compile(  # of what follows the trees; only the categories are read
+    r"\n*(?:feature_importances:\n(?:.+=\d+(?:\n|$))*|(parameters|parser):\n(?:.*\n)*?end of \1(?:\n|$)"
+    r"|pandas_categorical:(?P<frame>.*))\s*"
+)
 CODES = re.compile(r"-?\d+(?::-?\d+)*")  # the range of a feature of numbers is in brackets
 SCALED = ("binary", "cross_entropy", "xentropy", "poisson", "gamma", "tweedie")  # predictions are a function of the sum
 
@@ -39,7 +43,7 @@ def read(raw: bytes) -> Ranker:
     if not end:
         raise BadModelError("it is cut short, before the end of its trees")
     head, _, body = trees.partition("\n\n")
-    header = dict(line.partition("=")[::2] for line in head.split("\n"))
+    header = without_repeats([line.partition("=")[::2] for line in head.split("\n")])
     n_features = count(header.get("max_feature_idx", ""), "max_feature_idx", 0, MOST_FEATURES - 1) + 1
     objective = header.get("objective", "")
     kind = objective.partition(" ")[0]
@@ -48,19 +52,27 @@ def read(raw: bytes) -> Ranker:
     if kind != "multiclass":
         head = re.sub(r"\nobjective=[^\n]*", "", head)
     names = feature_names(header.get("feature_names", "").split(" "), n_features, "Column_{}", "f{}")
-    about: dict[str, Any] = {"maker": "LightGBM", "objective": objective[:60] or "none"}
-    notes = _notes(kind, objective, tail)
-    about |= {"notes": notes} if notes else {}
+    words = _words(tail)
+    notes = _notes(kind, objective, words)
+    about = {"maker": "LightGBM", "objective": objective[:60] or "none", "notes": notes}
     rest = TAIL.format(linear=int("\nis_linear=1\n" in body))
     made = ImportedTrees.of_booster_text(f"{head}\n\n{body}\n{rest}", n_features, names, about)
-    made.categories_ = _categories(header.get("feature_infos", "").split(" "), tail, n_features)
+    made.categories_ = _categories(header.get("feature_infos", "").split(" "), words, n_features)
     return made
 
 
-def _categories(infos: list[str], tail: str, n_features: int) -> Categories | None:
+def _words(tail: str) -> Any:
+    """What the tail says about the categories of a frame, None if nothing. Unknown sections are refused."""
+    at, frame = 0, "null"
+    while section := SECTION.match(tail, at):
+        at, frame = section.end(), section["frame"] or frame
+    if rest := tail[at:].strip().splitlines():
+        raise BadModelError(f"gainful does not know {shorten(rest[0], 40)} after its trees")
+    return parse_json(frame.encode())
+
+
+def _categories(infos: list[str], lists: Any, n_features: int) -> Categories | None:
     """The words of the features that were categories of a frame, which LightGBM lists in the order of its columns."""
-    frame = PANDAS.search(tail)
-    lists = None if frame is None else parse_json(frame[1].encode())
     if not lists:
         return None
     if not isinstance(lists, list) or not all(isinstance(one, list) for one in lists):
@@ -79,13 +91,12 @@ def _categories(infos: list[str], tail: str, n_features: int) -> Categories | No
     return check_categories(words, n_features)
 
 
-def _notes(kind: str, objective: str, tail: str) -> list[str]:
+def _notes(kind: str, objective: str, words: Any) -> list[str]:
     notes = []
     if kind == "multiclass":
         notes.append("scores are expected classes, from the probabilities that LightGBM predicts")
     elif kind in SCALED or " sqrt" in objective:
         notes.append("scores are LightGBM's raw scores (raw_score=True), which rank as its predictions do")
-    frame = PANDAS.search(tail)
-    if frame is not None and frame[1] not in ("null", "[]"):
+    if words:
         notes.append("it was trained on a frame with categories: give their words, or their codes in an array")
     return notes

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 
 from gainful.errors import shorten
-from gainful.foreign.checks import MOST_FEATURES, BadModelError, count, parse_json, real
+from gainful.foreign.checks import MOST_FEATURES, BadModelError, count, real, without_repeats
+from gainful.foreign.members import check_members, notes_on_version, table
 from gainful.foreign.rankers import ImportedLinear
 from gainful.rankers.base import Ranker
 
 INTERCEPT = ("intercept", "(intercept)", "bias")
 ROW = re.compile(rb"\s*(\"(?:[^\"\r\n]|\"\")+\"|[^,\"\r\n]+),\s*([-+.0-9eE]+|\"?weight\"?|\"?coef\"?)\s*(\r?\n|$)")
 CLASSIFIERS = ("L2R_LR", "L2R_L2LOSS_SVC_DUAL", "L2R_L2LOSS_SVC", "L2R_L1LOSS_SVC_DUAL", "L1R_L2LOSS_SVC", "L1R_LR", "L2R_LR_DUAL")  # fmt: skip # noqa: E501
+LIBLINEAR_HEAD = table("solver_type nr_class label nr_feature bias")
 REGRESSORS = ("L2R_L2LOSS_SVR", "L2R_L2LOSS_SVR_DUAL", "L2R_L1LOSS_SVR_DUAL")
 
 
@@ -41,12 +43,13 @@ def read_svm_light(raw: bytes) -> Ranker:
         factor = real(words[0], "the factor of a support vector")
         for word in words[1:]:
             fid, _, value = word.partition(":")
-            place = count(fid, "a feature", 1, n_features)
+            place = count(fid, f"a feature, {shorten(fid, 40)},", 1, n_features)
             weights[place - 1] += factor * real(value, f"feature {place} of a support vector")
         found += 1
     if found != n_vectors:
         raise BadModelError(f"it has {found:,} support vectors, and says that it has {n_vectors:,}")
-    about = {"maker": shorten(version, 40)[1:-1], "objective": "linear kernel"}
+    notes = notes_on_version("SVM-light", shorten(version.removeprefix("SVM-light Version "), 40)[1:-1])
+    about = {"maker": shorten(version, 40)[1:-1], "objective": "linear kernel", "notes": notes}
     return ImportedLinear.of_weights(weights, -threshold, None, about, open_ended=True)
 
 
@@ -58,11 +61,10 @@ def read_liblinear(raw: bytes) -> Ranker:
     head, mark, body = raw.decode().partition("\nw\n")
     if not mark:
         raise BadModelError("it has no weights")
-    fields = dict(line.partition(" ")[::2] for line in head.splitlines())
-    solver, n_features = (
-        fields.get("solver_type", ""),
-        count(fields.get("nr_feature", ""), "nr_feature", 1, MOST_FEATURES),
-    )
+    fields = without_repeats([line.partition(" ")[::2] for line in head.splitlines()])
+    check_members("LIBLINEAR", fields, LIBLINEAR_HEAD)
+    solver = fields.get("solver_type", "")
+    n_features = count(fields.get("nr_feature", ""), "nr_feature", 1, MOST_FEATURES)
     if solver not in (*CLASSIFIERS, *REGRESSORS) or fields.get("nr_class") != "2":
         raise BadModelError(
             f"it is of {shorten(fields.get('nr_class'), 20)} classes by {shorten(solver, 40)}; two classes and "
@@ -84,10 +86,6 @@ def read_liblinear(raw: bytes) -> Ranker:
 
 
 # -- names and weights -------------------------------------------------------------------------------------------------
-
-
-def read_json(raw: bytes) -> Ranker:
-    return of_mapping(parse_json(raw))
 
 
 def of_mapping(weights: Mapping[str, Any]) -> Ranker:

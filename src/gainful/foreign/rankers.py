@@ -55,7 +55,8 @@ class Imported(Ranker):
         self.n_features_in_ = n_features
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
-        self.training_, self.open_ended_ = dict(about), open_ended
+        self.training_ = {name: fact for name, fact in about.items() if fact != []}
+        self.open_ended_ = open_ended
         self.history_ = History()
         self.n_iter_, self.interrupted_ = 0, False
         return self

@@ -13,6 +13,7 @@ import numpy as np
 
 from gainful.errors import shorten
 from gainful.foreign.checks import MOST_FEATURES, BadModelError, count, real
+from gainful.foreign.members import check_members, table
 from gainful.foreign.nodes import Nodes
 from gainful.foreign.rankers import ImportedLinear, ImportedTrees
 from gainful.rankers.base import Ranker
@@ -21,6 +22,7 @@ from gainful.rankers.ensembles import Ensemble, Tree
 TREES = ("LambdaMART", "MART", "Random Forests")
 LINEAR = ("Coordinate Ascent", "AdaRank", "Linear Regression")
 OTHERS = ("RankNet", "LambdaRank", "ListNet", "RankBoost")
+ATTRIBUTES = {"tree": table("weight", "id"), "split": table("pos")}
 NO_SPLIT = -1
 
 
@@ -98,6 +100,7 @@ class Parser:
         parent = self._path[-1] if self._path else ""
         self._path.append(name)
         self._text.clear()
+        check_members("RankLib", attributes, ATTRIBUTES.get(name, {}), f"<{shorten(name, 40)[1:-1]}>")
         if (parent, name) == ("model", "ensemble"):
             self.bags.append([])
         elif (parent, name) == ("ensemble", "tree"):

@@ -1,12 +1,14 @@
 """XGBoost's model files, JSON and UBJSON: boosted trees (gbtree, dart) and linear models (gblinear).
 
 XGBoost computes in float32: x < condition goes left, a missing value where ``default_left`` says. Where a split has
-categories, those go right, and every other value left. Leaves of dart are multiplied by the weight of their tree.
+categories, those go right, and every other value left. Leaves of dart are multiplied by the weight of their tree; since
+version 3.4 dart is a gbtree with such weights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +18,7 @@ from gainful.data.categories import Categories, check_categories
 from gainful.data.rows import Array
 from gainful.errors import shorten
 from gainful.foreign.checks import MOST_FEATURES, BadModelError, count, feature_names, member, numbers, parse_json, real
+from gainful.foreign.members import ANY, check_members, notes_on_version, table
 from gainful.foreign.nodes import Nodes, less_than, turn_empty_splits
 from gainful.foreign.rankers import ImportedLinear, ImportedTrees, expected_class
 from gainful.foreign.ubjson import Reader
@@ -31,6 +34,40 @@ PLAIN = (
     "reg:absoluteerror", "reg:pseudohubererror", "reg:quantileerror", "binary:logitraw", "binary:hinge",
 )  # fmt: skip
 LEAST_CHANCE = np.float32(1e-6)  # XGBoost's own bound of base_score as a probability
+
+# The members of XGBoost's files, since version 1.0. It refuses a file whose numbers of trees or nodes disagree
+TREE = table(
+    "left_children right_children split_indices split_conditions split_type default_left sum_hessian categories "
+    "categories_nodes categories_segments categories_sizes",
+    "id parents base_weights loss_changes leaf_child_counts leaf_weights",
+    tree_param=table("size_leaf_vector", "num_nodes num_deleted num_feature"),
+)
+TREES = table(
+    "tree_info",
+    "iteration_indptr",
+    trees=TREE,
+    gbtree_model_param=table("", "num_trees num_parallel_tree size_leaf_vector"),
+    cats=table("", "feature_segments sorted_idx", enc=table("values offsets", "type")),
+)
+BOOSTERS = {
+    "gbtree": table("name", model=TREES | table("weight_drop")),
+    "dart": table("name weight_drop", gbtree={"name": ("gbtree",), "model": TREES}),
+    "gblinear": table("name", model=table("weights boosted_rounds")),
+}
+SETTINGS = table(  # of objectives, all of them for training
+    "",
+    "lambdarank_pair_method lambdarank_num_pair_per_sample lambdarank_unbiased lambdarank_bias_norm ndcg_exp_gain "
+    "lambdarank_normalization lambdarank_score_normalization num_pairsample fix_list_weight scale_pos_weight num_class "
+    "max_delta_step tweedie_variance_power huber_slope quantile_alpha aft_loss_distribution "
+    "aft_loss_distribution_scale",
+)
+OBJECTIVE = table("name", "ti+ tj-") | dict.fromkeys(
+    ("lambdarank_param", "lambda_rank_param", "reg_loss_param", "softmax_multiclass_param", "poisson_regression_param",
+     "tweedie_regression_param", "pseudo_huber_param", "quantile_loss_param", "aft_loss_param"), SETTINGS,
+)  # fmt: skip
+LEARNER = table("feature_names", "feature_types", objective=OBJECTIVE, attributes=table("best_iteration", ANY))
+LEARNER["learner_model_param"] = table("base_score num_feature num_class num_target", "boost_from_average")
+MEMBERS = {kind: table("version", learner=LEARNER | {"gradient_booster": own}) for kind, own in BOOSTERS.items()}
 
 
 def read_json(raw: bytes) -> Ranker:
@@ -48,6 +85,12 @@ def read_model(model: Any) -> Ranker:
     objective = str(member(member(learner, "objective", Mapping), "name", str))
     if objective not in (*PLAIN, *LOGIT, *LOG, *CLASSES):
         raise BadModelError(f"its objective {shorten(objective, 40)} is not one that gainful knows")
+    kind = member(booster, "name", str)
+    if kind not in MEMBERS:
+        raise BadModelError(
+            f"it is a {shorten(kind, 40)}; trees (gbtree, dart) and linear models (gblinear) can be read"
+        )
+    check_members("XGBoost", model, MEMBERS[kind])
     n_features = count(member(params, "num_feature"), "num_feature", 1, MOST_FEATURES)
     n_classes = count(params.get("num_class", "0"), "num_class", 0, MOST_CLASSES)
     if count(params.get("num_target", "1"), "num_target", 1, MOST_CLASSES) > 1:
@@ -56,27 +99,17 @@ def read_model(model: Any) -> Ranker:
         raise BadModelError(f"its objective {objective} has several classes; a ranker has one score")
     base = _margins(member(params, "base_score"), objective, max(1, n_classes))
     names = feature_names(learner.get("feature_names", []), n_features, "f{}")
-    about: dict[str, Any] = {"maker": _maker(model), "objective": objective}
-    kind = member(booster, "name", str)
+    version = ".".join(map(str, numbers(member(model, "version"), "version", np.int64, 3).tolist()))
+    notes = _notes(objective, learner) + notes_on_version("XGBoost", version)
+    about = {"maker": f"XGBoost {version}", "objective": objective, "notes": notes}
     if kind == "gblinear":
         return _linear(booster, n_features, names, base, about)
-    if kind not in ("gbtree", "dart"):
-        raise BadModelError(
-            f"it is a {shorten(kind, 40)}; trees (gbtree, dart) and linear models (gblinear) can be read"
-        )
     trees = _trees(booster, kind, n_features, len(base))
     trees += [Tree.constant(value) for value in base] if base.any() else []
-    notes = _notes(objective, learner)
     link = expected_class(np.arange(n_classes)) if n_classes > 1 else None
-    ensemble = Ensemble(tuple(trees), n_features, len(base), link)
-    made = ImportedTrees.of_ensemble(ensemble, names, about | ({"notes": notes} if notes else {}))
+    made = ImportedTrees.of_ensemble(Ensemble(tuple(trees), n_features, len(base), link), names, about)
     made.categories_ = _words(_model(booster, kind).get("cats"), n_features)
     return made
-
-
-def _maker(model: Mapping[str, Any]) -> str:
-    version = numbers(member(model, "version"), "version", np.int64, 3)
-    return f"XGBoost {'.'.join(map(str, version.tolist()))}"
 
 
 def _notes(objective: str, learner: Mapping[str, Any]) -> list[str]:
@@ -149,17 +182,14 @@ def _trees(booster: Mapping[str, Any], kind: str, n_features: int, n_outputs: in
     """All trees; tree i is of output i mod ``n_outputs``."""
     model = _model(booster, kind)
     found = [_tree(tree, n_features) for tree in member(model, "trees", list)]
-    if kind == "dart":
-        weights = numbers(member(booster, "weight_drop"), "weight_drop", np.float64, len(found))
-        found = [_weighted(tree, weight) for tree, weight in zip(found, weights, strict=True)]
+    if kind == "dart" or "weight_drop" in model:
+        given = member(booster if kind == "dart" else model, "weight_drop")
+        weights = numbers(given, "weight_drop", np.float64, len(found))
+        found = [replace(tree, leaves=tree.leaves * weight) for tree, weight in zip(found, weights, strict=True)]
     outputs = numbers(member(model, "tree_info"), "tree_info", np.int64, len(found))
     if len(outputs) and not 0 <= outputs.min() <= outputs.max() < n_outputs:
         raise BadModelError("a tree is of a class that is not there")
     return in_turns(found, outputs.tolist(), n_outputs)
-
-
-def _weighted(tree: Tree, weight: float) -> Tree:
-    return Tree(**(vars(tree) | {"leaves": tree.leaves * weight}))
 
 
 def in_turns(trees: list[Tree], outputs: list[int], n_outputs: int) -> list[Tree]:
@@ -237,7 +267,7 @@ def _linear(
 ) -> Ranker:
     if len(base) > 1:
         raise BadModelError("it is a linear model of several classes; a ranker has one score")
-    weights = numbers(
-        member(member(booster, "model", Mapping), "weights"), "weights", np.float32, n_features + 1
-    ).astype(np.float64)
+    model = member(booster, "model", Mapping)
+    count(model.get("boosted_rounds", 1), "boosted_rounds", 1, 2**31)  # with none, XGBoost takes base_score otherwise
+    weights = numbers(member(model, "weights"), "weights", np.float32, n_features + 1).astype(np.float64)
     return ImportedLinear.of_weights(weights[:-1], float(weights[-1] + base[0]), names, about)

@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gainful.errors import shorten
+
 Ints = npt.NDArray[np.int64]
 
 MOST_TREES = 10_000_000
@@ -47,7 +49,6 @@ SETTING = re.compile(
     rb"|linear_tree: [01]"
     rb"|(?!linear_tree:)[a-z0-9_]{1,100}: (?:" + NUMBER + rb"(?:," + NUMBER + rb"){0,1000000})?)\]"
 )
-KEY = re.compile(rb"[a-z_]{1,40}")
 
 HEADER = {
     b"version", b"num_class", b"num_tree_per_iteration", b"label_index", b"max_feature_idx", b"objective",
@@ -97,7 +98,7 @@ def _header(head: bytes, n_features: int) -> dict[bytes, bytes]:
         raise BadBoosterText("it does not begin as LightGBM's text does")
     header = _fields(lines.replace(b"\naverage_output\n", b"\naverage_output=\n"), HEADER, NEEDED_HEADER)
     if header[b"version"] not in (b"v3", b"v4"):
-        raise BadBoosterText("it has an unknown version")
+        raise BadBoosterText(f"it has the unknown version {shorten(header[b'version'].decode(), 40)}, not v3 or v4")
     classes, per_iteration = _count(header, b"num_class", 1), _count(header, b"num_tree_per_iteration", 1)
     if classes != per_iteration:
         raise BadBoosterText("its numbers of classes disagree")
@@ -237,8 +238,7 @@ def _fields(lines: bytes, known: set[bytes], needed: set[bytes]) -> dict[bytes, 
     for line in lines.split(b"\n"):
         key, equals, value = line.partition(b"=")
         if not equals or key not in known or key in fields:
-            shown = key.decode() if KEY.fullmatch(key) else "…"
-            raise BadBoosterText(f"the line {shown!r} is unknown, or there twice")
+            raise BadBoosterText(f"the line {shorten(key.decode(), 40)} is unknown, or there twice")
         fields[key] = value
     if not needed <= set(fields):
         raise BadBoosterText(f"it has no line {min(needed - set(fields)).decode()!r}")
