@@ -20,12 +20,15 @@ RULES = os.path.dirname(os.path.abspath(__file__)) + os.sep
 ASK_FOR_OTHERS = tuple(os.sep + name for name in ("_pytest" + os.sep, "pluggy" + os.sep, "importlib" + os.sep))
 
 
-def is_ours(*, directly: bool = False) -> bool:
-    """Whether the code that asks is gainful's or a test's: through the standard library too, unless ``directly``."""
+def is_ours(*, directly: bool = False, through: Collection[str] = ASK_FOR_OTHERS) -> bool:
+    """Whether the code that asks is gainful's or a test's, through what ``through`` says.
+
+    Through the standard library too, unless ``directly``.
+    """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(RULES) and not any(part in file for part in ASK_FOR_OTHERS):
+        if not file.startswith(RULES) and not any(part in file for part in through):
             if file.startswith(OWN) or file == "<string>":
                 return True
             if directly or "site-packages" in file:
@@ -39,7 +42,7 @@ def hide(module: ModuleType, names: Collection[str]) -> None:
     hidden = {name: module.__dict__.pop(name) for name in names if name in module.__dict__}
 
     def find(name: str) -> Any:
-        if name in hidden and not is_ours(directly=True):
+        if name in hidden and not is_ours(directly=True, through=()):
             return hidden[name]
         raise AttributeError(f"module {module.__name__!r} has no attribute {name!r} under these rules")
 
