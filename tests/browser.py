@@ -45,7 +45,7 @@ def browse(tmp_path_factory):
             "document.getElementById('answer').textContent = JSON.stringify("
             "{told, error: page.documentElement.dataset.error ?? null}); }</script>"
         )
-        (folder / "page.html").write_text(outer)
+        (folder / "page.html").write_text(outer, "utf-8")
         done = subprocess.run(
             [
                 browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}",

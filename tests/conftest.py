@@ -9,6 +9,8 @@ import os
 import random
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -34,6 +36,7 @@ settings.load_profile("gainful")
 PYTORCH = importlib.util.find_spec("torch") is not None
 WANTS_PYTORCH = re.compile(r"needs PyTorch|\[neural\]|No module named 'torch'")
 
+RULES = Path(__file__).parent / "platforms" / "rules"
 OHSUMED = Path(os.environ.get("GAINFUL_OHSUMED", Path(__file__).parents[2] / "shared" / "data" / "ohsumed"))
 
 
@@ -44,6 +47,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, help="order of the tests: the same seed, the same order")
     parser.addoption("--explore", action="store_true", help="new examples of Hypothesis, drawn by the seed")
     parser.addoption("--mixed", action="store_true", help="tests that start clusters between the others, not last")
+    parser.addoption("--rules", choices=("windows", "macos"), help="lay the rules of this system over Linux")
+
+
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """With ``--rules``, the same run in a process that has them from its start, as have the processes it starts."""
+    system = config.option.rules
+    if system is None or os.environ.get("GAINFUL_RULES") == system:
+        return None
+    path = os.pathsep.join([str(RULES), *filter(None, [os.environ.get("PYTHONPATH")])])
+    rules = {"GAINFUL_RULES": system, "PYTHONPATH": path}
+    command = [sys.executable, "-m", "pytest", *config.invocation_params.args]
+    return subprocess.run(command, env=os.environ | rules, check=False).returncode
 
 
 @pytest.hookimpl(tryfirst=True)  # before Hypothesis reads its seed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import fcntl
 import json
 import os
 import select
@@ -36,6 +35,7 @@ class Chromium:
         found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
         if found is None:
             pytest.skip(f"no Chromium to open the page in; install one of {', '.join(BROWSERS)}")
+        fcntl = pytest.importorskip("fcntl")
         (reads, self._write), (self._read, writes) = os.pipe(), os.pipe()
         ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (reads, writes)]  # 3 and 4 are for the browser
         command = [

@@ -37,7 +37,7 @@ MODULES = sorted(
 
 def all_blocks(page: Path) -> list[tuple[str, str]]:
     """The fenced blocks of a page: language ("" for none named) and text."""
-    return re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    return re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -118,7 +118,7 @@ def test_blocks_run(page, folder, capsys):
 
 
 def test_the_readme_counts_right():
-    readme = README.read_text()
+    readme = README.read_text("utf-8")
     assert f"[{len(gainful.LOSSES)} losses]" in readme
     assert len(runnable(README)) >= 8
 
@@ -176,7 +176,7 @@ def wait_for(port: int, server: subprocess.Popen) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text("utf-8")):
         if not target.startswith("https://"):
             assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
 
@@ -193,7 +193,7 @@ def test_docstring_examples_are_true(name):
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_extras_are_installed_from_the_checkout(page):
     """gainful is not on a package index, so only a path can work."""
-    assert "pip install 'gainful[" not in page.read_text()
+    assert "pip install 'gainful[" not in page.read_text("utf-8")
 
 
 def test_decisions_are_numbered_without_gaps():

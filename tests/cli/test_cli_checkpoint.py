@@ -31,8 +31,9 @@ def trees(path) -> str:
     return text[text.index("Tree=0") : text.index("end of trees")]
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("how", ["SIGINT", "SIGKILL"])
 def test_the_same_command_goes_on(data, tmp_path, capsys, prepared, how):
+    how = getattr(signal, how)
     model, checkpoint = tmp_path / "m.gainful", tmp_path / "run.ckpt"
     words = command(data, model, "--checkpoint", checkpoint, "--checkpoint-every", "0")
     err = stopped_in_iteration(prepared, 9, how, words).stderr

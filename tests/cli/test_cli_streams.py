@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import errno
 import shlex
 import subprocess
 import sys
@@ -11,9 +13,10 @@ import pytest
 
 import gainful
 from gainful.cli import run
-from gainful.errors.terminal import make_console, visible
+from gainful.errors.terminal import PLAIN, make_console, visible
 
 GAINFUL = f"{shlex.quote(sys.executable)} -m gainful"
+
 needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 
 
@@ -110,3 +113,51 @@ def test_names_and_ids_do_not_reach_the_terminal(tmp_path, capsys, monkeypatch):
         assert code is None or found == code, printed
         assert not {"\x1b", "\u202e"} & set(printed), (words, printed)
         assert printed
+
+
+# -- streams of other systems ------------------------------------------------------------------------------------------
+
+
+def is_ours(sign: str) -> bool:
+    """Drawings and what is never printed as it is do not count."""
+    return sign.encode("cp1252", "ignore") == b"" and visible(sign) == sign and not "\u2500" <= sign <= "\u259f"
+
+
+def texts(path: Path) -> list[str]:
+    """The strings of a module, without its docstrings."""
+    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    docs = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    return [
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs
+    ]
+
+
+def test_every_sign_of_ours_keeps_its_meaning_without_unicode():
+    modules = [path for path in Path(gainful.__file__).parent.rglob("*.py") if not path.read_bytes().isascii()]
+    signs = {sign for path in modules for text in texts(path) for sign in text if is_ours(sign)}
+    assert len(signs) > 5
+    assert {sign for sign in signs if b"?" in sign.encode("cp1252", PLAIN)} == set()
+    assert "−0.12 ≥ −0.2".encode("cp1252", PLAIN) == b"-0.12 >= -0.2"
+    assert "日".encode("cp1252", PLAIN) == b"?"
+
+
+def test_a_closed_pipe_of_windows_ends_a_command_quietly(monkeypatch, capsys):
+    def fail(text):
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(sys.stdout, "write", fail)
+    assert run(["rankers", "--json"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_narrow_terminal_cuts_no_word_of_the_rankers(capsys, monkeypatch):
+    monkeypatch.setattr("gainful.cli.console.WIDTH_WITHOUT_TERMINAL", 40)
+    assert run(["rankers"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 40
+    assert not any("…" in line for line in lines)
+    start = next(line for line in lines if "regression" in line).index("Ridge")
+    printed = "".join("".join(line[start:].split()) for line in lines)
+    assert all("".join(entry.summary.split()) in printed for entry in gainful.RANKERS.values())

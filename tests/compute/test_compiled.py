@@ -196,7 +196,8 @@ def test_the_cache_notices_a_change_of_a_helper_in_an_archive(tmp_path, use_pack
 def test_the_cache_covers_every_file_with_kernels():
     package = Path(gainful.__file__).parent
     decorated = {path for path in package.rglob("*.py") if re.search("^@(kernel|helper)", path.read_text(), re.M)}
-    assert decorated | {package / "compute" / "compiled.py"} <= set(kernel_files(str(package)))
+    decorators = {package / "compute" / name for name in ("compiled.py", "quickly_compiled.py")}
+    assert decorated | decorators <= set(kernel_files(str(package)))
 
 
 def test_kernels_run_uncompiled_when_numba_is_switched_off():
@@ -204,3 +205,52 @@ def test_kernels_run_uncompiled_when_numba_is_switched_off():
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run([sys.executable, "-c", use], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["function"]
+
+
+# What a kernel computes where numba lacks a name, whose module and name come in a line.
+WITHOUT_A_NAME = """
+import importlib, os, sys
+import numba.core.caching, numba.core.untyped_passes, numba.experimental.function_type
+
+sys.path.insert(0, os.getcwd())
+module, name = sys.argv[1:]
+if module == "numba.core.caching":
+    begin = numba.core.caching.FunctionCache.__init__
+
+    def begin_otherwise(self, function):
+        begin(self, function)
+        self.another_name = self.__dict__.pop(name)
+
+    numba.core.caching.FunctionCache.__init__ = begin_otherwise
+else:
+    delattr(importlib.import_module(module), name)
+from package.kernels import shifted_double
+print(shifted_double(3.0))
+"""
+PRIVATE = (
+    "numba.core.compiler Compiler",
+    "numba.core.typed_passes InlineOverloads",
+    "numba.core.untyped_passes InlineClosureLikes",
+    "numba.core.caching _cache_file",
+)
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_a_numba_without_a_private_name_compiles_all_the_same(tmp_path, name):
+    """Without those of the cache, which then could not notice changes, nothing is kept on disk."""
+    write_package(tmp_path)
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", WITHOUT_A_NAME, *name.split()]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.stdout == "6.0\n", done.stderr
+    assert any((tmp_path / "cache").rglob("*.nbc")) == ("caching" not in name)
+
+
+def test_without_a_place_on_disk_kernels_live_in_memory(tmp_path):
+    write_package(tmp_path)
+    (tmp_path / "package" / "__pycache__").write_text("a file where the folder would be")
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment |= {"XDG_CACHE_HOME": "/dev/null/none", "HOME": "/dev/null/none", "PYTHONDONTWRITEBYTECODE": "1"}
+    use = "from package.kernels import shifted_double; print(shifted_double(3.0))"
+    done = subprocess.run([sys.executable, "-c", use], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.stdout == "6.0\n", done.stderr

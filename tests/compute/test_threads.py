@@ -490,3 +490,15 @@ with one_blas_thread():
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     assert run(code, OPENBLAS_NUM_THREADS="2") == "0"
+
+
+def test_one_thread_where_two_openmps_would_meet(machine, monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: "arm64")
+    monkeypatch.setattr("sys.platform", "darwin")
+    monkeypatch.setattr(threads, "find_spec", lambda name: object() if name == "torch" else None)
+    assert openmp_threads(None, 99) == 1
+    assert gainful.LambdaMART()._lightgbm_params()["num_threads"] == 1
+    assert [openmp_threads(4, 99), openmp_threads(-1, 99)] == [4, 8], "what the user chose"
+    assert threads.threads_worth(None, 99) == 8, "our own kernels do not use OpenMP"
+    monkeypatch.setattr(threads, "find_spec", lambda name: None)
+    assert openmp_threads(None, 99) == 8

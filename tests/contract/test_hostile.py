@@ -10,6 +10,7 @@ import pytest
 
 import gainful
 
+pytest.importorskip("resource")  # the script limits its memory
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "hostile.py"
 SPEC = importlib.util.spec_from_file_location("hostile", SCRIPT)
 hostile = importlib.util.module_from_spec(SPEC)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -59,6 +60,41 @@ def test_missing_values_categories_and_names_in_a_library(tmp_path):
     np.testing.assert_allclose(scores, model.predict(X), rtol=1e-12)
     held = (ctypes.c_char_p * len(names)).in_dll(library, "model_1st_model_features")
     assert tuple(one.decode() for one in held) == names
+
+
+# A compiler of a system with streams in text mode, as Windows has them, and without libm.
+TEXT_MODE = """#!{python}
+import os, pathlib, subprocess, sys
+if "-lm" in sys.argv:
+    sys.exit("could not open 'm.lib'")
+made = os.path.abspath(sys.argv[sys.argv.index("-o") + 1])
+subprocess.run([{compiler!r}, *sys.argv[1:], "-lm"], check=True)
+os.replace(made, made + ".real")
+pathlib.Path(made).write_text({program!r}.replace("REAL", made + ".real"))
+os.chmod(made, 0o755)
+"""
+PROGRAM = """#!{python}
+import subprocess, sys
+given = sys.stdin.buffer.read().partition(bytes([26]))[0].replace(bytes([13, 10]), bytes([10]))
+done = subprocess.run(["REAL"], input=given, stdout=subprocess.PIPE)
+sys.stdout.buffer.write(done.stdout.replace(bytes([10]), bytes([13, 10])))
+sys.exit(done.returncode)
+"""
+
+
+@compiled
+def test_streams_in_text_mode_do_not_matter(tmp_path, monkeypatch):
+    script = tmp_path / "cc"
+    program = PROGRAM.format(python=sys.executable)
+    script.write_text(TEXT_MODE.format(python=sys.executable, compiler=c_code.find_compiler(), program=program))
+    script.chmod(0o755)
+    monkeypatch.setattr(c_code, "find_compiler", lambda: str(script))
+    monkeypatch.setattr("sys.platform", "win32")
+    value = np.frombuffer(b"\n\r\n\x1a\x1a\n\r?", "<f8")[0]  # about 3e-5: every byte that text mode changes
+    X = np.where(np.arange(DATA.n_features) == 2, value, DATA.X)
+    rows = gainful.RankingData.from_rows(X, DATA.y, DATA.qid)
+    done = gainful.export(gainful.RegressionRanker().fit(DATA), tmp_path / "m.c", to="c", check_on=rows)
+    assert done.largest_difference < 1e-12
 
 
 def test_without_a_compiler_it_says_so(tmp_path, monkeypatch):

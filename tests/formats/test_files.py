@@ -14,7 +14,7 @@ import pytest
 from gainful.data.dataset import RankingData
 from gainful.errors import FormatError, UnknownNameError
 from gainful.formats import FORMATS, read, write
-from gainful.formats.files import atomic_write
+from gainful.formats.files import atomic_write, refuse_unwritable
 
 DATA = RankingData.from_rows(np.ones((2, 2)), [0, 1], [1, 1])
 
@@ -62,16 +62,17 @@ def test_unreadable(tmp_path: Path) -> None:
         read(tmp_path)
     with pytest.raises(FormatError, match="cannot be read"):
         read(tmp_path / "a\0.txt")
-    os.mkfifo(tmp_path / "pipe.txt")
-    with pytest.raises(FormatError, match="is not a regular file"):
-        read(tmp_path / "pipe.txt")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe.txt")
+        with pytest.raises(FormatError, match="is not a regular file"):
+            read(tmp_path / "pipe.txt")
     for suffix in (".txt", ".parquet", ".csv", ".gnf", ".arrow", ".txt.gz"):
         (tmp_path / ("empty" + suffix)).touch()
         with pytest.raises(FormatError, match="the file is empty"):
             read(tmp_path / ("empty" + suffix))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
 def test_no_permission(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     write(DATA, path)
@@ -123,9 +124,20 @@ def test_where_files_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "folder.txt").mkdir()
     with pytest.raises(FormatError, match="is a folder"):
         write(DATA, tmp_path / "folder.txt")
-    os.mkfifo(tmp_path / "pipe.txt")
-    with pytest.raises(FormatError, match="not a regular file"):
-        write(DATA, tmp_path / "pipe.txt")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe.txt")
+        with pytest.raises(FormatError, match="not a regular file"):
+            write(DATA, tmp_path / "pipe.txt")
+
+
+@pytest.mark.parametrize("refuse", [refuse_unwritable, lambda path: write(DATA, path)])
+def test_a_file_in_a_working_folder_that_is_gone_is_named(tmp_path: Path, refuse, monkeypatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(FormatError, match=r"^scores\.txt: cannot be written, as the current folder is gone: "):
+        refuse("scores.txt")
 
 
 def test_permissions_and_links_are_kept(tmp_path: Path) -> None:

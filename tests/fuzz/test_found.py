@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("resource")  # the fuzzer limits the memory of its workers
+
 from fuzz.cases import Case
 from fuzz.pool import open_pool, run_one
 

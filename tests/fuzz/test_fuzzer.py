@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("resource")  # the fuzzer limits the memory of its workers
+
 from faults import FAULTS
 
 from fuzz.cases import Case, Input, find_target

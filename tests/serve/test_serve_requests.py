@@ -20,7 +20,7 @@ import gainful
 from gainful.errors import ParameterError
 from gainful.serve import Settings, create_app, schema
 from gainful.serve.middleware import _names_this_machine
-from gainful.serve.settings import is_loopback
+from gainful.serve.settings import is_loopback, read_token
 
 
 @pytest.fixture(scope="module")
@@ -489,3 +489,9 @@ def test_the_page_is_whole_and_forbids_the_network(clients):
     assert "/*script*/" not in answer.text
     assert "http://" not in answer.text
     assert "https://" not in answer.text
+
+
+@pytest.mark.parametrize("content", [b"%s\n", b"\xef\xbb\xbf%s\r\n"])
+def test_a_token_file_of_any_editor_is_read(tmp_path, content):
+    (tmp_path / "token").write_bytes(content % b"a-token-for-tests-only")
+    assert read_token(tmp_path / "token") == "a-token-for-tests-only"

@@ -98,7 +98,29 @@ def test_counts_of_workers_add_up():
     assert (again.rows, again.in_flight) == (100, 0)
 
 
-def test_what_workers_cannot_do_is_refused(tmp_path):
+def test_half_a_state_is_never_read(monkeypatch):
+    """Processors may show what another one wrote in any order: any bytes may be of the last state or of the next."""
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    board, metrics, states = Board(1), Metrics(), []
+    for rows in (12_345, 67_890):
+        metrics.rows = rows
+        board.post(0, metrics)
+        states.append(bytes(board._memory))
+    size = len(states[1].rstrip(b"\0"))
+    whole = {state[:size] for state in states}
+    for cut in range(size + 1):
+        for first, then in (states, states[::-1]):
+            board._memory[:size] = shown = first[:cut] + then[cut:size]
+            state = board.read(0)
+            assert (state is not None) == (shown in whole)
+            assert state is None or state["rows"] in (12_345, 67_890)
+
+
+def test_what_workers_cannot_do_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.platform", "darwin")
+    with pytest.raises(ParameterError, match=r"several workers need a safe fork \(not Windows, nor macOS\)"):
+        Settings(workers=2)
+    monkeypatch.undo()
     with pytest.raises(ParameterError, match="interleave needs one worker"):
         Settings(workers=2, interleave=tmp_path / "b", impressions=tmp_path / "log")
     with pytest.raises(ParameterError, match="workers of serve must be at least 1"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -234,6 +235,12 @@ def test_file_names_are_readable_and_different():
     names = {file_name(label) for label in ("a/b", "a b", "a:b", "../a", "a" * 80, "a" * 81, "ä", "")}
     assert len(names) == 8
     assert all("/" not in name for name in names)
+    labels = ("Ridge", "ridge", "RIDGE", "ä", "Ä", "a b", "A b")
+    assert len({file_name(label).casefold() for label in labels}) == len(labels), "also where case does not count"
+    devices = ("con", "CON", "nul", "aux", "prn", "com1", "lpt9")
+    assert not {file_name(label, "fold-1").partition(".")[0].lower() for label in devices} & set(
+        map(str.lower, devices)
+    )
 
 
 def test_functions_are_distinguished_by_what_they_do():
@@ -261,9 +268,15 @@ def test_a_file_is_checked_without_being_opened(tmp_path):
         Store.check(tmp_path / "file" / "a.jsonl", KEY)
 
 
-def test_results_of_other_libraries_are_refused(tmp_path):
-    assert {"numpy", "lightgbm"} <= set(libraries())
+def test_results_of_other_libraries_are_refused(tmp_path, monkeypatch):
+    assert {"python", "numpy", "lightgbm"} <= set(libraries())
     with Store(tmp_path / "a.jsonl", KEY | {"libraries": libraries()}):
         pass
-    with pytest.raises(StoreError, match="another version of a library"):
+    with pytest.raises(StoreError, match="another version of Python, or of a library"):
         Store(tmp_path / "a.jsonl", KEY | {"libraries": libraries() | {"lightgbm": "3.0"}})
+    before = libraries()
+    monkeypatch.setattr("sys.version_info", SimpleNamespace(major=3, minor=99))
+    with Store(tmp_path / "b.jsonl", KEY | {"libraries": before, "ranker": "a function, as compiled before"}):
+        pass
+    with pytest.raises(StoreError, match="another version of Python"):  # not "other parameters"
+        Store(tmp_path / "b.jsonl", KEY | {"libraries": libraries(), "ranker": "the same function, compiled otherwise"})

@@ -15,7 +15,7 @@ import numpy as np
 
 from gainful.compute.estimators import clone
 from gainful.compute.memory import allowed_memory
-from gainful.compute.threads import limit_threads, one_blas_thread, openmp_threads
+from gainful.compute.threads import limit_threads, one_blas_thread, threads_worth
 from gainful.data.blocks import LocalBlocks
 from gainful.data.checks import skip_checks
 from gainful.data.dataset import Dataset, RankingData
@@ -180,7 +180,7 @@ def fit_folds(
 
 def worker_count(data: RankingData, n_jobs: int | None, n_tasks: int) -> tuple[int, int]:
     """Fits that run side by side, as far as memory goes, and threads for each."""
-    cores = openmp_threads(n_jobs if n_jobs is not None and n_jobs > 0 else None, float("inf"))
+    cores = threads_worth(n_jobs if n_jobs is not None and n_jobs > 0 else None, float("inf"))
     if is_large(data):
         return 1, cores
     allowed = allowed_memory()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 import typer
 
 from gainful.errors import FormatError, GainfulError, command_line_words
-from gainful.errors.terminal import visible
+from gainful.errors.terminal import PLAIN, visible
 
 INTERRUPTED, TERMINATED = 130, 143
 
@@ -86,7 +87,7 @@ class _Stream:
 
 
 def _fail_stdout(error: OSError) -> None:
-    if isinstance(error, BrokenPipeError):
+    if isinstance(error, BrokenPipeError) or error.errno == errno.EINVAL:  # what Windows says of a closed pipe
         raise _ReaderGoneError
     raise FormatError(f"cannot be written: {error.strerror}", path="standard output")
 
@@ -134,9 +135,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     from gainful.cli.app import command, refuse_values_of_flags
 
     given = list(sys.argv[1:] if arguments is None else arguments)
-    for stream in (sys.stdout, sys.stderr):  # a terminal without Unicode shows "?" rather than an error
+    for stream in (sys.stdout, sys.stderr):  # where there is no Unicode
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors=PLAIN)
     try:
         made = command()
         refuse_values_of_flags(made, given)

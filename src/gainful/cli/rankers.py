@@ -120,7 +120,7 @@ def _table(rows: list[dict[str, str]]) -> Any:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(rows[0]):
-        table.add_column(column, no_wrap=i == 0, style="bold" if i == 0 else None)
+        table.add_column(column, no_wrap=i == 0, overflow="fold", style="bold" if i == 0 else None)
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row.values()))
     return table

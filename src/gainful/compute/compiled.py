@@ -30,71 +30,35 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import types
-from numba.core.compiler import Compiler
-from numba.core.typed_passes import InlineOverloads, NopythonRewrites
-from numba.core.untyped_passes import InlineClosureLikes
+
+try:
+    from gainful.compute.quickly_compiled import OF_HELPERS, OF_KERNELS, take_constants_as_numbers
+except (ImportError, AttributeError):  # a numba whose inner names are others: it compiles in its own way, more slowly
+    OF_HELPERS, OF_KERNELS, take_constants_as_numbers = {}, {}, lambda compiled: None
 
 njit: Any = numba.njit  # its type hints lack the options below
-unliteral: Any = types.unliteral
 LOOSE = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
-
-NOT_NEEDED = {InlineClosureLikes, InlineOverloads, NopythonRewrites}
-
-
-class _Typing:
-    """numba's typing context, which looks up a built-in operation on the same types once per function.
-
-    numba tries about ten candidates at each use, and a kernel indexes and adds the same few types all the time.
-    """
-
-    def __init__(self, context: Any) -> None:
-        self._context = context
-        self._known: dict[Any, Any] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._context, name)
-
-    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
-        if isinstance(func, types.Dispatcher) or kws:
-            self._known.clear()  # the call may compile a helper, whose options could change what was looked up
-            return self._context.resolve_function_type(func, args, kws)
-        if (func, args) not in self._known:
-            self._known[func, args] = self._context.resolve_function_type(func, args, kws)
-        return self._known[func, args]
-
-
-class _Compiler(Compiler):
-    """numba's compiler with :class:`_Typing`, without passes that find nothing to do in flat loops.
-
-    They inline closures and overloaded functions, and fuse array expressions. The machine code is the same.
-    """
-
-    def __init__(self, typingctx: Any, *rest: Any) -> None:
-        super().__init__(typingctx, *rest)  # type: ignore[no-untyped-call]
-        self.state.typingctx = _Typing(typingctx)
-
-    def define_pipelines(self) -> Any:
-        (passes,) = super().define_pipelines()  # type: ignore[no-untyped-call]
-        passes.passes = [entry for entry in passes.passes if entry[0] not in NOT_NEEDED]
-        passes.finalize()
-        return [passes]
 
 
 def kernel(function: Any = None, **options: Any) -> Any:
-    """Compile an entry point; numba keeps its machine code on disk."""
-    options = {"cache": True, "nogil": True, "no_cfunc_wrapper": True, "pipeline_class": _Compiler} | options
+    """Compile an entry point. Its machine code is kept on disk where there is a place for it, else in memory."""
+    options = {"cache": True, "nogil": True, **OF_KERNELS} | options
 
     def decorate(function: Any) -> Any:
-        compiled = njit(**options)(function)
-        stored: Any = getattr(compiled, "_cache", None)
-        if hasattr(stored, "_cache_file"):  # there is none under NUMBA_DISABLE_JIT
-            file = stored._cache_file
-            file._source_stamp = file._source_stamp, *_dependencies(function)
-            stored.save_overload = partial(_save_if_possible, stored.save_overload)
-        return compiled
+        try:
+            return _notice_changes(njit(**options)(function))
+        except (RuntimeError, AttributeError):  # there is no folder to write to, or numba's inner names are others
+            return njit(**options | {"cache": False})(function)
 
     return decorate if function is None else decorate(function)
+
+
+def _notice_changes(compiled: Any) -> Any:
+    """A kernel whose cache on disk knows all that it depends on, and may be full. AttributeError if it has no cache."""
+    file = compiled._cache._cache_file
+    file._source_stamp = file._source_stamp, *_dependencies(compiled.py_func)
+    compiled._cache.save_overload = partial(_save_if_possible, compiled._cache.save_overload)
+    return compiled
 
 
 def _save_if_possible(save: Any, *given: Any) -> None:
@@ -141,15 +105,8 @@ def helper(function: Any = None, **options: Any) -> Any:
     options = {"fastmath": False, "error_model": "python"} | options
 
     def decorate(function: Any) -> Any:
-        compiled = njit(
-            nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_Compiler, **options
-        )(function)
-        by_types = compiled.get_call_template
-
-        def by_types_alone(args: Any, kws: Any) -> Any:
-            return by_types(tuple(map(unliteral, args)), {name: unliteral(t) for name, t in kws.items()})
-
-        compiled.get_call_template = by_types_alone
+        compiled = njit(nogil=True, **OF_HELPERS, **options)(function)
+        take_constants_as_numbers(compiled)
         return compiled
 
     return decorate if function is None else decorate(function)

@@ -38,7 +38,7 @@ class PeakGrowth:
     bytes: int | None = None
 
     def __enter__(self) -> Self:
-        with suppress(OSError, AttributeError):
+        with suppress(OSError, AttributeError, TypeError):  # not glibc, or Windows, which has no library without a name
             ctypes.CDLL(None).malloc_trim(0)
         try:
             with open("/proc/self/clear_refs", "w") as file:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 import os
+import platform
 import statistics
+import sys
 import threading
 import time
 from collections import deque
@@ -15,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +198,16 @@ def thread_count() -> int:
 
 
 def openmp_threads(n_jobs: int | None, worth: float) -> int:
-    """Threads for LightGBM, for work that keeps ``worth`` threads busy.
+    """Threads for LightGBM and XGBoost: :func:`threads_worth`; unless the user chose, one on macOS (ARM) with PyTorch.
+
+    There, PyTorch and LightGBM each bring an OpenMP of their own, and the threads of two may crash in one process.
+    """
+    free = _is_count_free(n_jobs) and sys.platform == "darwin" and platform.machine() == "arm64"
+    return 1 if free and find_spec("torch") is not None else threads_worth(n_jobs, worth)
+
+
+def threads_worth(n_jobs: int | None, worth: float) -> int:
+    """Threads for work that keeps ``worth`` threads busy.
 
     A positive ``n_jobs`` is used as it is, -1 means all cores this process may use. None means ``worth``, but at most
     these cores, or ``OMP_NUM_THREADS`` if that is set. The present load must not matter: sums over rows are split into

@@ -6,6 +6,7 @@ or hide text; a bidirectional control could turn a name around.
 
 from __future__ import annotations
 
+import codecs
 import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
 
 # control characters other than tab and newline, line and paragraph separators, bidirectional controls, surrogates
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+PLAIN = "gainful-plain"  # how a stream writes what its encoding lacks: in ASCII, and "?" where there is nothing like it
+IN_ASCII = {
+    "−": "-", "–": "-", "±": "+-", "×": "x", "·": "*", "≥": ">=", "≤": "<=", "→": "->", "★": "*", "▲": "^", "▼": "v",
+    "…": "...", "∞": "inf", "₊": "+", "Δ": "delta", "Σ": "sum", "Ψ": "psi", "γ": "gamma", "δ": "delta", "μ": "mu",
+    "ρ": "rho", "σ": "sigma", "τ": "tau",
+}  # fmt: skip
 
 
 def visible(text: str) -> str:
@@ -32,6 +40,13 @@ def _escape(found: re.Match[str]) -> str:
 def make_console(**settings: Any) -> Console:
     """A console of Rich that makes everything it prints :func:`visible`; use no other one."""
     return _console_class()(**settings)
+
+
+def _in_ascii(error: Any) -> tuple[str, int]:
+    return "".join(IN_ASCII.get(letter, "?") for letter in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(PLAIN, _in_ascii)
 
 
 @cache

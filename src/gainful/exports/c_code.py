@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,16 +25,19 @@ from gainful.rankers.scorers import Inputs, Kernel, Linear, Net
 
 COMPILE_SECONDS = 120.0
 PER_LINE = 8
+COMPILE = "cc -O2 -ffp-contract=off -c, link with -lm"
 HARNESS = """
 #include <stdio.h>
 int main(void) {
     static double row[%(name)s_FEATURES];
     double score;
-    while (fread(row, sizeof row, 1, stdin) == 1) {
+    FILE *rows = fopen("rows", "rb"), *scores = fopen("scores", "wb");  /* standard streams may be in text mode */
+    if (!rows || !scores) return 1;
+    while (fread(row, sizeof row, 1, rows) == 1) {
         score = %(name)s_score(row);
-        fwrite(&score, sizeof score, 1, stdout);
+        fwrite(&score, sizeof score, 1, scores);
     }
-    return 0;
+    return fclose(scores) != 0;
 }
 """
 
@@ -43,7 +47,7 @@ def write(described: Described, settings: Settings) -> Written:
     name = identifier(settings.name)
     source = _source(described, name).encode()
     compiler = find_compiler()
-    use = f"double {name}_score(const double *x) scores one row; compile with cc -O2 -c, link with -lm"
+    use = f"double {name}_score(const double *x) scores one row; compile with {COMPILE}"
     notes = (use, *note_on_words(described, WORDS_AT))
     if compiler is None:
         notes += ("there is no C compiler here (CC, cc, gcc or clang): only the rules of the file were checked",)
@@ -73,18 +77,18 @@ def compiled_scores(compiler: str, source: bytes, name: str, X: Array) -> Array:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "model.c").write_bytes(source + (HARNESS % {"name": name}).encode())
         # Products and sums must not be contracted: the model rounds each.
-        command = [compiler, "-std=c99", "-O1", "-ffp-contract=off", "-o", "model", "model.c", "-lm"]
-        _run(command, folder)
-        answer = _run([str(Path(folder, "model"))], folder, np.ascontiguousarray(X).tobytes())
-    return np.frombuffer(answer, dtype=np.float64)
+        libraries = [] if sys.platform == "win32" else ["-lm"]
+        _run([compiler, "-std=c99", "-O1", "-ffp-contract=off", "-o", "model", "model.c", *libraries], folder)
+        Path(folder, "rows").write_bytes(np.ascontiguousarray(X).tobytes())
+        _run([str(Path(folder, "model"))], folder)
+        return np.fromfile(Path(folder, "scores"))
 
 
-def _run(command: list[str], folder: str, given: bytes | None = None) -> bytes:
-    done = subprocess.run(command, cwd=folder, input=given, capture_output=True, timeout=COMPILE_SECONDS, check=False)
+def _run(command: list[str], folder: str) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, timeout=COMPILE_SECONDS, check=False)
     if done.returncode:
         first = (done.stderr.decode(errors="replace").splitlines() or ["no message"])[0]
         raise ExportError(f"{Path(command[0]).name} failed on the C file ({first}); nothing was written")
-    return done.stdout
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -109,7 +113,7 @@ def _source(described: Described, name: str) -> str:
  *   void {name}_scores(const double *rows, long n, double *scores)
  *       the scores of n rows that lie one after another
  *
- * Higher scores rank first. Compile with cc -O2 -c, link with -lm.
+ * Higher scores rank first. Compile with {COMPILE}.
  */
 #include <math.h>
 

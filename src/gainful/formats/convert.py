@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from gainful.formats import FORMATS, format_of, write
 from gainful.formats.binary.reader import BinaryFile
 from gainful.formats.binary.stream import BinarySource
 from gainful.formats.binary.writer import Queries, Writer
-from gainful.formats.files import PathLike, check_readable, reason, refuse_unwritable
+from gainful.formats.files import PathLike, check_readable, real_path, reason, refuse_unwritable
 from gainful.formats.pairs import refuse_pairs
 from gainful.formats.shards import read_part, shard_files
 from gainful.formats.sources import Layout, Piece, Source, StartOver, WholeSource
@@ -164,11 +164,13 @@ def convert(
     if chosen is BINARY:
         write_binary(rows, Path(target), progress)
         return _summary([Path(target)], BinaryFile(target))
-    folder = Path(os.path.realpath(target)).parent
+    folder = real_path(target).parent
     with _name_in_errors(target, folder), _as_one_binary(rows, folder, progress) as path:
         opened = BinaryFile(path)
         write(opened.part(0, opened.n_queries), target, to, **how)
-        return _summary([Path(target)], opened)
+        done = _summary([Path(target)], opened)
+        del opened  # no longer mapped: Windows would not remove it
+    return done
 
 
 def _summary(paths: Sequence[Path], opened: BinaryFile) -> Converted:
@@ -240,12 +242,12 @@ def _write_shards(
         if source.queries is None and to == "binary":
             return _stream_shards(source, folder, target, rows, progress)
         with _as_one_binary(source, folder, progress) as path:
-            opened = BinaryFile(path)
             names: list[str] = []
             for block in _join_blocks(BinarySource([path]), rows):
                 names.append(_shard_name(len(names), suffix))
                 write(block, folder / names[-1], to, **how)
-            return _summary([target / name for name in names], opened)
+                del block  # no longer mapped: Windows would not remove it
+            return _summary([target / name for name in names], BinaryFile(path))
 
 
 def _stream_shards(source: Source, folder: Path, target: Path, rows: int, progress: Progress | None) -> Converted:
@@ -278,12 +280,14 @@ def _new_folder(target: Path) -> Iterator[Path]:
     """A folder that gets its name when the block succeeds, and leaves no trace otherwise."""
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise FormatError("already exists; write shards to a new or empty folder", path=target)
-    parent = Path(os.path.realpath(target)).parent
+    parent = real_path(target).parent
     if not parent.is_dir():
         raise FormatError(f"the folder {parent} does not exist; create it first", path=target)
     with _name_in_errors(target, parent), new_folder(parent) as folder:
         yield folder
-        os.replace(folder, os.path.realpath(target))
+        with suppress(FileNotFoundError):
+            os.rmdir(real_path(target))  # Windows replaces no folder, not even an empty one
+        os.replace(folder, real_path(target))
 
 
 @contextmanager

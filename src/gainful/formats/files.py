@@ -197,7 +197,7 @@ def atomic_write(path: PathLike) -> Iterator[BinaryIO]:
 
     The bytes go to a file next to it, which is flushed to disk and renamed, so a reader sees the old file or the new.
     """
-    target = Path(os.path.realpath(path))
+    target = real_path(path)
     mode = _check_target(target, path)
     try:
         with new_file(target.parent) as (descriptor, temporary):
@@ -207,9 +207,21 @@ def atomic_write(path: PathLike) -> Iterator[BinaryIO]:
                 os.fsync(file.fileno())
             if mode is not None:
                 os.chmod(temporary, mode)
-            os.replace(temporary, target)
+            try:
+                os.replace(temporary, target)
+            except PermissionError as error:  # Windows replaces no file that is open or mapped
+                why = f"{reason(error)}; if data was read from it, or it is open, write to another name"
+                raise FormatError(f"cannot be replaced: {why}", path=path) from None
     except OSError as error:
         raise FormatError(f"cannot be written: {reason(error)}", path=path) from error
+
+
+def real_path(path: PathLike) -> Path:
+    """Where a file to be written is, behind links."""
+    try:
+        return Path(os.path.realpath(path))
+    except OSError as error:
+        raise FormatError(f"cannot be written, as the current folder is gone: {reason(error)}", path=path) from None
 
 
 def prepare_folder(folder: PathLike) -> None:
@@ -224,7 +236,7 @@ def prepare_folder(folder: PathLike) -> None:
 
 def refuse_unwritable(path: PathLike) -> None:
     """Refuse at once what :func:`atomic_write` would refuse after the work."""
-    target = Path(os.path.realpath(path))
+    target = real_path(path)
     _check_target(target, path)
     if not os.access(target.parent, os.W_OK):
         raise FormatError(f"the folder {target.parent} cannot be written to", path=path)
@@ -244,6 +256,8 @@ def _check_target(target: Path, path: PathLike) -> int | None:
         raise FormatError("is a folder; give the name of a file", path=path)
     if not stat.S_ISREG(info.st_mode):
         raise FormatError("is not a regular file, so it cannot be replaced", path=path)
+    if not os.access(target, os.W_OK):
+        raise FormatError("is read-only; let it be written to, or give another name", path=path)
     return stat.S_IMODE(info.st_mode)
 
 

@@ -6,6 +6,7 @@ the same folder knows which to remove.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import secrets
@@ -15,9 +16,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-LOCKS = os.name == "posix"  # elsewhere nothing is locked, and nothing left behind is removed
-if LOCKS:
+try:
     import fcntl
+
+    LOCKS = True
+except ImportError:  # Windows: nothing is locked, and what a killed process left is not removed
+    LOCKS = False
 
 NAME = re.compile(r"\.gainful-[0-9a-f]{16}\.tmp")
 Descriptor = TypeVar("Descriptor", int, int | None)
@@ -45,6 +49,8 @@ def new_folder(parent: Path) -> Iterator[Path]:
     try:
         yield path
     finally:
+        if not LOCKS:
+            gc.collect()  # arrays in cycles may still map its files, and Windows removes no mapped file
         shutil.rmtree(path, ignore_errors=True)
         if lock is not None:
             os.close(lock)

@@ -26,7 +26,7 @@ from gainful.serve.model_slot import ModelSlot, Served
 from gainful.serve.monitoring import log_event
 from gainful.serve.settings import Settings
 
-APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
 
 
 class ImpressionLog:

@@ -194,7 +194,9 @@ def _listen(settings: Settings) -> socket.socket:
         # If the protocol is given, asyncio turns off Nagle's algorithm, which would delay answers by 40 ms.
         listening = socket.socket(family, kind, protocol)
         try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # On Windows SO_REUSEADDR would let two servers share a port.
+            alone = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
+            listening.setsockopt(socket.SOL_SOCKET, alone, 1)
             listening.bind(address)
         except OSError:
             listening.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,8 +79,9 @@ class Settings:
         self._check_token()
 
     def _check_workers(self) -> None:
-        if self.workers > 1 and not hasattr(os, "fork"):
-            raise ParameterError("several workers need a system with fork (not Windows); leave out workers")
+        # macOS forks, but BLAS and OpenMP, which have computed before, may crash in the child.
+        if self.workers > 1 and (not hasattr(os, "fork") or sys.platform == "darwin"):
+            raise ParameterError("several workers need a safe fork (not Windows, nor macOS); leave out workers")
         if self.workers > 1 and self.interleave is not None:
             raise ParameterError("interleave needs one worker, which writes the impressions; leave out workers")
 
@@ -132,7 +134,7 @@ def read_token(path: str | Path) -> str:
     """The token on the first line of a file."""
     check_readable(path)
     try:
-        lines = Path(path).read_text().strip().splitlines()
+        lines = Path(path).read_text("utf-8-sig").strip().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise FormatError("not a text file with a token", path=path) from error
     if len(lines) != 1:

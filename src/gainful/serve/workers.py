@@ -12,6 +12,7 @@ import os
 import signal
 import struct
 import time
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from gainful.serve.monitoring import Metrics, log_event
 
 POST_EVERY = 0.5  # seconds
 SLOT = 256 << 10  # bytes of each worker's counters
-HEAD = struct.Struct("<QQ")  # a number that is odd while the slot is written, and the length of what follows
+HEAD = struct.Struct("<QQ")  # length and checksum of what follows; another process may see writes in any order
 SHORTEST_LIFE = 1.0  # seconds: a worker that dies sooner after its start will do so again
 MOST_DEATHS = 5  # of such workers in a row
 
@@ -41,18 +42,16 @@ class Board:
         if len(content) > SLOT - HEAD.size:  # thousands of different routes and statuses: not from our own routes
             return
         start = worker * SLOT
-        number, _ = HEAD.unpack_from(self._memory, start)
-        HEAD.pack_into(self._memory, start, number | 1, len(content))
         self._memory[start + HEAD.size : start + HEAD.size + len(content)] = content
-        HEAD.pack_into(self._memory, start, (number | 1) + 1, len(content))
+        HEAD.pack_into(self._memory, start, len(content), zlib.crc32(content))
 
     def read(self, worker: int) -> dict[str, Any] | None:
         """What a worker posted last; None if nothing, or if it died in the middle of posting."""
         start = worker * SLOT
         for _ in range(100):
-            number, size = HEAD.unpack_from(self._memory, start)
+            size, checksum = HEAD.unpack_from(self._memory, start)
             content = self._memory[start + HEAD.size : start + HEAD.size + size]
-            if number % 2 == 0 and HEAD.unpack_from(self._memory, start)[0] == number:
+            if zlib.crc32(content) == checksum:
                 return dict(msgspec.json.decode(content)) if size else None
             time.sleep(0.001)
         return None

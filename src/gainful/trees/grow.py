@@ -6,6 +6,7 @@ conventions, Ctrl-C keeps the trees so far, and an objective may change from one
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -68,7 +69,7 @@ def lightgbm_params(
         "feature_fraction": float(colsample),
         "lambda_l2": float(l2),
         "max_bin": 255 if bins == "exact" else int(bins),
-        "num_threads": 0 if n_jobs is None or n_jobs < 1 else int(n_jobs),
+        "num_threads": openmp_threads(n_jobs, math.inf),
         "seed": seed_from(random_state),
         # Without a fixed layout LightGBM times both and picks one, and the sums round differently.
         "deterministic": True,

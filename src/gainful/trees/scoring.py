@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from gainful.compute.query_loop import even_cuts, run_each
-from gainful.compute.threads import openmp_threads
+from gainful.compute.threads import threads_worth
 from gainful.data.rows import Array, read_only
 from gainful.trees.booster_text import tree_depth
 from gainful.trees.tree_text import CATEGORICAL, DEFAULT_LEFT, NAN, NEVER, ZERO, numbers_of, tree_sections
@@ -104,7 +104,7 @@ class CompiledTrees:
                 add_trees(rows, 0, end - start, *self.arrays, sums[start:end])
 
         worth = len(X) * self.n_trees / STEPS_PER_THREAD
-        run_each(task, even_cuts(len(X), min(openmp_threads(n_jobs, worth), max(1, int(worth)))))
+        run_each(task, even_cuts(len(X), min(threads_worth(n_jobs, worth), max(1, int(worth)))))
         return sums[:, 0] if self.n_sums == 1 else sums
 
 

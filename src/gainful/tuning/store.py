@@ -13,6 +13,7 @@ import inspect
 import json
 import os
 import re
+import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -33,7 +34,7 @@ FORMAT = 3
 WHAT = {
     "format": "a newer or older layout",
     "version": "another version of gainful",
-    "libraries": "another version of a library that training uses",
+    "libraries": "another version of Python, or of a library that training uses",
     "data": "other data, or another division of it",
     "metric": "another metric",
     "ranker": "another ranker, or other parameters of it",
@@ -45,6 +46,7 @@ WHAT = {
 
 
 SUMMED = re.compile(rb'(\{.*), "sum": "([0-9a-f]{16})"\}', re.DOTALL)  # a line: its row, and the checksum of that
+RESERVED = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")  # name devices on Windows, with any suffix
 DAMAGED = "is damaged; remove this line to compute its result again, or the file to compute all of them again"
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "lightgbm", "torch")
 
@@ -54,8 +56,8 @@ class StoreError(FormatError):
 
 
 def libraries() -> dict[str, str]:
-    """The installed versions of the libraries that a result may depend on."""
-    found = {}
+    """The versions of Python, which compiles a user's functions, and of the libraries that a result may depend on."""
+    found = {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
     for name in LIBRARIES:
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
@@ -270,7 +272,8 @@ def _refuse_other_key(path: Path, head: Mapping[str, Any], key: Mapping[str, Any
 
 
 def file_name(label: str, part: str = "") -> str:
-    """A readable file name, different for different labels."""
+    """A readable file name, different for different labels, also where names that differ by case are one."""
     words = re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")[:40] or "ranker"
-    tail = "" if re.fullmatch(r"[A-Za-z0-9-]{1,40}", label) else f"-{fingerprint(label)[:8]}"
+    is_plain = re.fullmatch(r"[a-z0-9-]{1,40}", label) and not re.fullmatch(RESERVED, label)
+    tail = "" if is_plain else f"-{fingerprint(label)[:8]}"
     return f"{words}{tail}{'.' + part if part else ''}.jsonl"
