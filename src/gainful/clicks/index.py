@@ -50,19 +50,6 @@ class Pairs:
         made = cls((known // width).astype(np.int32), (known % width).astype(np.int32), log.query_ids, log.document_ids)
         return made, place
 
-    @classmethod
-    def of_names(cls, queries: Iterable[Any], documents: Iterable[Any]) -> Pairs:
-        """Pairs of ids, which must be distinct."""
-        names: tuple[dict[Any, int], dict[Any, int]] = ({}, {})
-        codes = [
-            [of.setdefault(one, len(of)) for one in column]
-            for of, column in zip(names, (queries, documents), strict=True)
-        ]
-        order = np.lexsort((codes[1], codes[0]))
-        ids = [_as_array(list(of)) for of in names]
-        query, document = (np.array(column, dtype=np.int32)[order] for column in codes)
-        return cls(query, document, *ids)
-
     def places(self, query_ids: Array, document_ids: Array, query: Array, document: Array) -> Array:
         """The number of each pair ``query_ids[query], document_ids[document]``; unknown ones have ``len(self)``.
 

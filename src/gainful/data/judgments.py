@@ -308,12 +308,6 @@ class JudgedRun:
     def n_listed(self) -> int:
         return int(self.listed.sum())
 
-    @property
-    def is_listed(self) -> Array:
-        """Whether each row is in the run."""
-        place = np.arange(len(self.scores)) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
-        return np.asarray(place < np.repeat(self.listed, np.diff(self.offsets)))
-
     @cached_property
     def orders(self) -> dict[str, Array]:
         """Orders of the rows that metrics have found and may need again, by name."""

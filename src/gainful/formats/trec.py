@@ -7,7 +7,6 @@ throughout; anything else, and anything odd, is read again line by line, which a
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -303,20 +302,3 @@ def _refuse_repeated(columns: Columns, text: bytes, path: PathLike) -> None:
                 document, subtopic = document[0], f" and subtopic {shorten(document[1], 40)}"
             what = f"document {shorten(document, 40)} is given twice for query {shorten(names[q], 40)}{subtopic}"
             raise FormatError(what, path=path, line=line)
-
-
-def is_run(path: PathLike) -> bool:
-    """Whether the first line of a file looks like one of a run."""
-    try:
-        first = next(_lines(_head(path)), None)
-    except (OSError, FormatError):
-        return False
-    fields = [] if first is None else first[1].split()
-    return len(fields) == len(RUN.columns) and read_number(fields[4]) is not None
-
-
-def _head(path: PathLike) -> bytes:
-    if compression_of(path) is not None:
-        return next(iter(decompress(path)), b"")[:LONGEST_ID]
-    with open(os.fspath(path), "rb") as file:
-        return file.read(LONGEST_ID)
