@@ -189,8 +189,9 @@ def _probe(X: Any, kind: str) -> Any:
 
 
 def warm() -> None:
-    import lightgbm  # noqa: F401
     import pandas  # type: ignore[import-untyped, unused-ignore]  # noqa: F401
+
+    import gainful.trees.lightgbm_library  # noqa: F401
 
     with suppress(ImportError):
         import torch  # noqa: F401

@@ -132,8 +132,7 @@ def use(path: Path, options: Mapping[str, Any]) -> None:
 
 
 def warm() -> None:
-    import lightgbm  # noqa: F401
-
+    import gainful.trees.lightgbm_library  # noqa: F401
     from gainful.cli.warm import walk_trees
 
     walk_trees()  # compiles

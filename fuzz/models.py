@@ -113,7 +113,7 @@ def use(path: Path, options: Mapping[str, Any]) -> None:
 
 
 def warm() -> None:
-    import lightgbm  # noqa: F401
+    import gainful.trees.lightgbm_library  # noqa: F401
 
 
 TARGET = Target(make, use, prepare, warm)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import hashlib
 import importlib.util
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from ctypes.util import find_library
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -22,6 +26,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import numpy as np
 import psutil
 import pytest
+import sklearn
 from hypothesis import HealthCheck, settings
 
 import gainful
@@ -39,6 +44,24 @@ WANTS_PYTORCH = re.compile(r"needs PyTorch|\[neural\]|No module named 'torch'")
 RULES = Path(__file__).parent / "platforms" / "rules"
 OHSUMED = Path(os.environ.get("GAINFUL_OHSUMED", Path(__file__).parents[2] / "shared" / "data" / "ohsumed"))
 
+
+# -- without OpenMP ----------------------------------------------------------------------------------------------------
+
+
+def lend_openmp() -> None:
+    """gainful brings LightGBM a copy of OpenMP where the system has none; tests that use LightGBM alone want one, too."""
+    copies = list((Path(sklearn.__file__).parents[1] / "scikit_learn.libs").glob("libgomp-*"))
+    if sys.platform != "linux" or find_library("gomp") or not copies or "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    Path(folder, "libgomp.so.1").symlink_to(copies[0])
+    paths = [folder, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(paths)  # for the processes started here
+    importlib.import_module("gainful.trees.lightgbm_library")  # for this one
+
+
+lend_openmp()
 
 # -- order -------------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,8 @@ dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 
 # Dask would also look every 10 ms at what its workers are doing.
-IMPORTED = ["distributed", "lightgbm", "gainful.cluster", "gainful.linear.blockwise", "gainful.trees.cluster.workers"]
+LIGHTGBM = "gainful.trees.lightgbm_library"  # it brings OpenMP where the system has none
+IMPORTED = ["distributed", LIGHTGBM, "gainful.cluster", "gainful.linear.blockwise", "gainful.trees.cluster.workers"]
 QUICK = {"distributed.worker.multiprocessing-method": "forkserver", "distributed.worker.profile.enabled": False}
 
 

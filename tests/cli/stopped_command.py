@@ -7,9 +7,25 @@ import subprocess
 
 from prepared_python import PreparedPython
 
+# A training in a thread goes on only when the main thread has noticed the signal and set the event that stops it: beside
+# busy processes it could otherwise end before.
+SEND = """
+import os, threading
+noticed, set_event = threading.Event(), threading.Event.set
+def set_and_notice(self):
+    set_event(self)
+    if threading.current_thread() is threading.main_thread():
+        set_event(noticed)
+threading.Event.set = set_and_notice
+def send(how):
+    os.kill(os.getpid(), how)
+    if threading.current_thread() is not threading.main_thread():
+        noticed.wait(60)
+"""
+
 # The process signals itself in an iteration, and so neither too early nor too late: SIGNAL ITERATION WORDS…
 SCRIPT = """
-import os, signal, sys
+import signal, sys
 from gainful.cli import run
 import gainful.training.monitor
 inner, seen = gainful.training.monitor.Monitor.step, []
@@ -17,7 +33,7 @@ def step(self, **told):
     stop = inner(self, **told)
     seen.append(1)
     if len(seen) == int(sys.argv[2]):
-        os.kill(os.getpid(), int(sys.argv[1]))
+        send(int(sys.argv[1]))
     return stop
 gainful.training.monitor.Monitor.step = step
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -28,4 +44,4 @@ sys.exit(run(sys.argv[3:]))
 def stopped_in_iteration(
     prepared: PreparedPython, iteration: int, how: signal.Signals, words: list
 ) -> subprocess.CompletedProcess[str]:
-    return prepared.run(SCRIPT, [int(how), iteration, *words])
+    return prepared.run(SEND + SCRIPT, [int(how), iteration, *words])

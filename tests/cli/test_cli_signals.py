@@ -6,7 +6,7 @@ import json
 import signal
 
 import pytest
-from stopped_command import stopped_in_iteration
+from stopped_command import SEND, stopped_in_iteration
 
 import gainful
 from gainful.cli import run
@@ -66,7 +66,7 @@ def step_and_signal(self, **told):
     stop = step(self, **told)
     seen.append(1)
     if len(seen) == 5:
-        os.kill(os.getpid(), how)
+        os.kill(os.getpid(), how) if ignored and how == signal.SIGINT else send(how)
     return stop
 def signal_and_write(*given):
     if again and len(seen) >= 5:
@@ -90,7 +90,7 @@ def signalled(prepared, tmp_path):
 
     def run_and_signal(words, how, *, ignored=False, again=False):
         flags = [int(flag) for flag in (ignored, how, again)]
-        return prepared.run(TRAINING, [*flags, *words], tmp_path)
+        return prepared.run(SEND + TRAINING, [*flags, *words], tmp_path)
 
     return run_and_signal
 
