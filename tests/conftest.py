@@ -49,7 +49,7 @@ OHSUMED = Path(os.environ.get("GAINFUL_OHSUMED", Path(__file__).parents[2] / "sh
 
 
 def lend_openmp() -> None:
-    """gainful brings LightGBM a copy of OpenMP where the system has none; tests that use LightGBM alone want one, too."""
+    """Where the system has none: gainful brings LightGBM a copy, and tests that use LightGBM alone need one, too."""
     copies = list((Path(sklearn.__file__).parents[1] / "scikit_learn.libs").glob("libgomp-*"))
     if sys.platform != "linux" or find_library("gomp") or not copies or "PYTEST_XDIST_WORKER" in os.environ:
         return
