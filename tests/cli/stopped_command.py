@@ -7,8 +7,8 @@ import subprocess
 
 from prepared_python import PreparedPython
 
-# A training in a thread goes on when the main thread has noticed the signal and set the event that stops it, not before:
-# beside busy processes it could end first.
+# A training in a thread goes on when the main thread has noticed the signal and set the event that stops it:
+# beside busy processes it could otherwise end first.
 SEND = """
 import os, threading
 noticed, set_event = threading.Event(), threading.Event.set
