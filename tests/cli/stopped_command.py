@@ -14,7 +14,7 @@ import os, threading
 noticed, set_event = threading.Event(), threading.Event.set
 def set_and_notice(self):
     set_event(self)
-    if threading.current_thread() is threading.main_thread():
+    if threading.get_ident() == threading.main_thread().ident:  # current_thread itself sets events
         set_event(noticed)
 threading.Event.set = set_and_notice
 def send(how):
