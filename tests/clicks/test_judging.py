@@ -63,7 +63,8 @@ def test_all_ways_to_say_which_pairs():
 def test_unknown_pairs_are_judged_with_little_confidence():
     model = click_model("dbn").fit(random_log(n_pages=100))
     found = model.judge([("never", "seen")])
-    assert found.relevance[0] == pytest.approx(model.priors_["attractiveness"].mean * model.priors_["satisfaction"].mean)
+    average = model.priors_["attractiveness"].mean * model.priors_["satisfaction"].mean
+    assert found.relevance[0] == pytest.approx(average)
     assert found.confidence[0] < 0.9
 
 

@@ -210,10 +210,8 @@ def _long_step(first: Estimates, second: Estimates, third: Estimates) -> dict[st
     bend = sum(float(one @ one) for one in turn.values())
     reach = max(1.0, (sum(float(one @ one) for one in step.values()) / bend) ** 0.5) if bend > 0.0 else 1.0
     found = {name: first[name] + 2.0 * reach * step[name] + reach**2 * turn[name] for name in first}
-    return {
-        name: np.where(third[name] < 1.0, np.clip(value, 0.25 * third[name] + LEAST, 0.75 + 0.25 * third[name] - LEAST), third[name])
-        for name, value in found.items()
-    }
+    low, high = ({name: 0.25 * one + end for name, one in third.items()} for end in (LEAST, 0.75 - LEAST))
+    return {n: np.where(third[n] < 1.0, np.clip(one, low[n], high[n]), third[n]) for n, one in found.items()}
 
 
 @dataclass(frozen=True)

@@ -190,9 +190,7 @@ class ClickModel:
                 start[name] = np.clip(values, LEAST, 1.0 - LEAST) if priors[name].fixed is None else values
         steps = self.max_iter if self.iterates else 1
         learned = [name for name in self.pair_parameters if self.smoothing is None and name in priors]
-        return maximise_all(
-            self._expect(index), start, priors, learned, steps, self.tol * index.total_weight, progress
-        )
+        return maximise_all(self._expect(index), start, priors, learned, steps, self.tol * index.total_weight, progress)
 
     @property
     def _strength(self) -> float:
