@@ -19,7 +19,7 @@ import numpy as np
 
 from gainful.clicks.intervals import share_intervals
 from gainful.data.rows import Array, check_column, codes_by_first_appearance
-from gainful.errors import DataError, DataWarning, ParameterError, brief, option, plural
+from gainful.errors import DataError, DataWarning, ParameterError, brief, plural, wording
 from gainful.parameters.constraints import Choice, Integer, Maybe, Real, check_parameters
 
 METHODS = ("team-draft", "probabilistic", "optimised")
@@ -101,7 +101,7 @@ def interleave(
         if lists.unfairness > LARGEST_UNFAIRNESS:
             warnings.warn(
                 "no choice of lists of these two rankings is fair: users who click by position alone favour one of "
-                f"them, by {lists.unfairness:.3g}; take {option('method', 'team-draft')}, or rankings of the same "
+                f"them, by {lists.unfairness:.3g}; take {wording("method='team-draft'", '--method team-draft')}, or rankings of the same "
                 "documents",
                 DataWarning,
                 stacklevel=2,
@@ -337,7 +337,7 @@ def analyse_interleaving(
         raise ParameterError(
             "the sign test is not fair here: the outcomes are not whole numbers, so credits differ from ±1 (methods "
             "optimised and probabilistic), and users who click by position alone let one side win more often; take "
-            f"{option('test', 't')}"
+            f"{wording("test='t'", '--test t')}"
         )
     test = test or ("sign" if is_fair else "t")
     n, up, down = len(values), int((values > 0).sum()), int((values < 0).sum())
@@ -406,7 +406,9 @@ def interleaving_sample_size(
     given = {"share": share, "ties": ties, "effect": effect, "power": power, "level": level}
     check_parameters("interleaving_sample_size", settings, given)
     if (share is None) == (effect is None):
-        raise ParameterError(f"give {option('share')} (of the sign test) or {option('effect')} (of the t test)")
+        raise ParameterError(
+            wording("give share=… (of the sign test) or effect=… (of the t test)", "give --share or --effect")
+        )
     if share is None:
         if not effect:
             raise ParameterError.of("interleaving_sample_size", "effect", "above or below 0", effect)
