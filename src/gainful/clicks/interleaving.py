@@ -99,10 +99,10 @@ def interleave(
     else:
         lists = fair_lists(first, second, length)
         if lists.unfairness > LARGEST_UNFAIRNESS:
+            other = wording("method='team-draft'", "--method team-draft")
             warnings.warn(
                 "no choice of lists of these two rankings is fair: users who click by position alone favour one of "
-                f"them, by {lists.unfairness:.3g}; take {wording("method='team-draft'", '--method team-draft')}, or rankings of the same "
-                "documents",
+                f"them, by {lists.unfairness:.3g}; take {other}, or rankings of the same documents",
                 DataWarning,
                 stacklevel=2,
             )
@@ -337,7 +337,7 @@ def analyse_interleaving(
         raise ParameterError(
             "the sign test is not fair here: the outcomes are not whole numbers, so credits differ from ±1 (methods "
             "optimised and probabilistic), and users who click by position alone let one side win more often; take "
-            f"{wording("test='t'", '--test t')}"
+            + wording("test='t'", "--test t")
         )
     test = test or ("sign" if is_fair else "t")
     n, up, down = len(values), int((values > 0).sum()), int((values < 0).sum())
@@ -407,7 +407,7 @@ def interleaving_sample_size(
     check_parameters("interleaving_sample_size", settings, given)
     if (share is None) == (effect is None):
         raise ParameterError(
-            wording("give share=… (of the sign test) or effect=… (of the t test)", "give --share or --effect")
+            wording("give share=… (of the sign test) or effect=… (of the t test)", "give either --share or --effect")
         )
     if share is None:
         if not effect:
