@@ -5,7 +5,8 @@ artificial data. A ranks by grades plus noise, B by grades plus a little more no
 impressions; experiments of several sizes are drawn from them, and each is decided by its test at 5 %. It prints how
 often the better ranker is found, and the false alarms with blind users, whose clicks depend on positions alone: on
 these rankings, and where B is A with its last document on top. There wins are also counted where credits differ from
-±1, for which gainful refuses the sign test. A/B testing shows A's page to half of the users and B's to the other half, and compares clicks per page (Welch's t).
+±1, for which gainful refuses the sign test. A/B testing shows A's page to half of the users and B's to the other half,
+and compares clicks per page (Welch's t).
 """
 
 from __future__ import annotations
