@@ -143,11 +143,10 @@ def read_segments(path: Path) -> dict[str, str]:
 
 def parse_csv_number(row: dict[str, str], column: str, path: Path, line: int) -> float:
     """The finite number in a column of a row."""
-    try:
-        found = float(row[column])
-    except (TypeError, ValueError):
-        found = math.nan
-    if not math.isfinite(found):
+    from gainful.formats.letor.lines import read_number
+
+    found = read_number((row[column] or "").strip().encode())
+    if found is None or not math.isfinite(found):
         raise FormatError(f"{column} must be a number, was {shorten(row[column])}", path=path, line=line)
     return found
 
