@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gainful.statistics.paired import N_FLIPS, POWER, ROUNDING, least_p
+from gainful.data.rows import Array
+from gainful.statistics.paired import FEW, N_FLIPS, POWER, ROUNDING, few_differing, least_p, skewed
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison, PairedTest
@@ -19,7 +20,6 @@ WILCOXON_ALONE = (
     "are skewed, it may mark a ranker whose mean is equal, the more often the more queries. The randomisation test "
     "compares means."
 )
-FEW = 20  # queries: from fewer, intervals of skewed values are too narrow (benchmarks/experiment_statistics.py)
 
 
 def cautions(comparison: Comparison) -> list[str]:
@@ -27,7 +27,7 @@ def cautions(comparison: Comparison) -> list[str]:
     heading = comparison.headings[comparison.headline]
     return [
         *_about_tests(comparison, heading),
-        *_about_intervals(comparison, heading),
+        *_about_errors(comparison, heading),
         *_about_points(comparison, heading),
     ]
 
@@ -101,46 +101,67 @@ def _undecided_differences(comparison: Comparison, heading: str, tests: Sequence
         return []
     least, most = min(t.detectable for t in open_), max(t.detectable for t in open_)
     size = f"{least:.3f}" if f"{least:.3f}" == f"{most:.3f}" else f"{least:.3f} to {most:.3f}"
-    nearest = max(open_, key=lambda t: abs(t.difference) / t.detectable)
     sentence = (
         f"Undecided, not equal: {_names([t.ranker for t in open_])} against {comparison.baseline}. "
-        f"With {nearest.n_queries:,} test queries, a difference in {heading} must be about {size} to be found in "
-        f"{100 * POWER:g} % of cases; {'this one is' if len(open_) == 1 else 'these are'} smaller"
+        f"With {open_[0].n_queries:,} test queries, a difference in {heading} must be about {size} to be found in "
+        f"{100 * POWER:g} % of cases; {'this one is' if len(open_) == 1 else 'these are'} smaller. Four times as many "
+        "queries find half the difference."
     )
-    if math.isfinite(nearest.queries_needed):
-        sentence += (
-            f"; a difference like {nearest.ranker}'s ({nearest.difference:+.4f}) needs about "
-            f"{_round(nearest.queries_needed)} queries"
-        )
-    return [sentence + "."]
+    return [sentence]
 
 
-# -- intervals ---------------------------------------------------------------------------------------------------------
+# -- errors of tests and intervals -------------------------------------------------------------------------------------
 
 
-def _about_intervals(comparison: Comparison, heading: str) -> list[str]:
-    """Whether few queries make the intervals too narrow; those of 0/1 metrics hold for any number."""
+def _about_errors(comparison: Comparison, heading: str) -> list[str]:
+    """Whether few or skewed differences mislead tests and intervals; those of 0/1 metrics hold for any number."""
     if comparison.is_binary(heading):
         return []
     n = max(int((~np.isnan(comparison.per_query(label, heading))).sum()) for label in comparison.labels)
     if n < 2:  # there are no intervals
         return []
-    level = f"{100 * comparison.level:.6g} %"
+    percent = f"{100 * comparison.level:.6g} %"
     if n < FEW:
         return [
-            f"Intervals from {n} test queries may be too narrow: with fewer than {FEW} queries and skewed values or "
-            f"differences, a {level} interval holds the true mean less often than it says."
+            f"{n} test queries are few: with fewer than {FEW} and skewed values or differences, a {percent} interval "
+            f"holds the true mean less often than it says, and a test at {comparison.alpha:g} calls equal means "
+            "different up to three times as often."
         ]
-    tests = [t for (_, measure), t in comparison.paired_tests.items() if measure == heading]
-    few = [t for t in tests if 0 < t.wins + t.losses < FEW]
-    if not few:
+    pairs = _tested_pairs(comparison) if comparison.tests else []
+    if not pairs:
         return []
-    differ = max(t.wins + t.losses for t in few)
-    return [
-        f"The intervals of differences from {comparison.baseline} may be too narrow for "
-        f"{_names([t.ranker for t in few])}: only {differ} of the test queries differ, and from fewer than {FEW} a "
-        f"{level} interval holds the true difference less often than it says."
-    ]
+    d = comparison.weighted_differences(pairs, heading)
+    differ = ((d != 0) & ~np.isnan(d)).sum(axis=0)
+    few = few_differing(d) & (differ > 0)
+    uneven = skewed(d) & ~few
+    lines = []
+    if few.any():
+        lines.append(
+            f"Tests and intervals of {_differences(comparison, pairs, few)} may err more often than they say: only "
+            f"{differ[few].max()} of the test queries differ, fewer than {FEW}."
+        )
+    if uneven.any():
+        lines.append(
+            f"Skewed differences: a few large ones on one side decide {_differences(comparison, pairs, uneven)}. A test "
+            f"at {comparison.alpha:g} then calls equal means different up to twice as often as it says. Look at these "
+            "queries, or test on more."
+        )
+    return lines
+
+
+def _tested_pairs(comparison: Comparison) -> list[tuple[str, str]]:
+    """The pairs whose differences are shown with a p-value: with the baseline, or all."""
+    if comparison.choices.all_pairs:
+        return list(combinations(comparison.labels, 2))
+    return [(label, comparison.baseline) for label in comparison.labels if label != comparison.baseline]
+
+
+def _differences(comparison: Comparison, pairs: Sequence[tuple[str, str]], chosen: Array) -> str:
+    """The chosen pairs in words."""
+    named = [pair for pair, is_chosen in zip(pairs, chosen, strict=True) if is_chosen]
+    if comparison.choices.all_pairs:
+        return f"the differences {_names([f'{first} − {second}' for first, second in named])}"
+    return f"the differences of {_names([label for label, _ in named])} from {comparison.baseline}"
 
 
 def _about_points(comparison: Comparison, heading: str) -> list[str]:
@@ -169,11 +190,3 @@ def _names(labels: Sequence[str]) -> str:
     if len(labels) > NAMED:
         shown.append(f"{len(labels) - NAMED} more")
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def _round(count: float) -> str:
-    """Two digits are all that such a number deserves."""
-    if count < 1e9:
-        digits = max(0, len(str(math.ceil(count))) - 2)
-        return f"{round(math.ceil(count), -digits):,}"
-    return f"{count:.0e}"

@@ -105,6 +105,22 @@ def _one_split(data: RankingData, sizes: Sequence[float], seed: int, time: Any) 
     return Split(train, valid, test)
 
 
+def without_idle_queries(split: Split) -> Split:
+    """The split without the test queries of weight 0, which count nowhere."""
+
+    def test() -> RankingData:
+        data = split.test
+        if data.query_weights is None or data.query_weights.all():
+            return data
+        if not data.query_weights.any():
+            raise DataError(
+                f"every test query{f' of {split.name}' if split.name else ''} has weight 0; give some weight"
+            )
+        return data[data.query_weights > 0]
+
+    return Split(split._train, split._valid, test, name=split.name)
+
+
 def _check(split: Split) -> None:
     train, valid, test = split.train, split.valid, split.test
     for name, other in (("validation", valid), ("test", test)):
