@@ -47,7 +47,7 @@ class Run:
     values: Mapping[Metric, Array]
     fit_seconds: float
     predict_seconds: float
-    n_iter: int
+    n_iter: int  # iterations trained
     params: Mapping[str, Any]
     scores: Array | None = None  # of the test rows, in their order
     history: Sequence[Mapping[str, Any]] = ()  # a row per iteration, as in ``history_``
@@ -57,6 +57,7 @@ class Run:
     chosen: Mapping[str, Any] | None = None  # parameters chosen by tuning; None without it
     workers: int | None = None  # trials run at once, if memory allowed fewer than requested
     trained: bool = True  # False for a system that was taken as it is
+    kept: int | None = None  # iterations in the model
     explained: Mapping[str, Any] | None = None  # importances and contributions, if asked for; see ``explained.py``
 
 

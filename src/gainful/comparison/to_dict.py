@@ -109,6 +109,7 @@ def _ranker(comparison: Comparison, label: str, per_query: bool) -> dict[str, An
         "predict_seconds": sum(run.predict_seconds for run in runs),
         "memory_bytes": max(memory) if memory else None,
         "iterations": [run.n_iter for run in runs],
+        "iterations_kept": [run.kept for run in runs],
         "params": runs[0].params,
         "facts": [run.facts for run in runs],
         "history": [_columns(run.history) for run in runs],
