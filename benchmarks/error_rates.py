@@ -9,8 +9,8 @@ tests that reject at 5 % and 95 % intervals that miss the truth, of all samples 
 power, how often the same samples, moved by what a t test finds in 80 % of normal samples, are found different. A cell
 above 5.5 % is repeated five times as often.
 
-Every batch of 2,000 repetitions is kept in docs/results/error-rates.json, so that a stopped run resumes. The whole takes
-hours; paired tests take minutes. ``--write`` writes the page from what is there and measures nothing.
+Every batch of 2,000 repetitions is kept in docs/results/error-rates.json, so that a stopped run resumes. The whole
+takes hours; paired tests take minutes. ``--write`` writes the page from what is there and measures nothing.
 """
 
 from __future__ import annotations
@@ -323,8 +323,10 @@ def click_model(name: object, n: int, repetitions: int, rng: Random) -> Outcome:
 
 #: Method, interval; the log is of a uniformly random policy.
 POLICIES: Mapping[str, tuple[str, str]] = {
-    f"{method}, {interval}": (method, interval) for method in ("ips", "snips", "dr") for interval in ("normal", "bootstrap")
-}  # fmt: skip
+    f"{method}, {interval}": (method, interval)
+    for method in ("ips", "snips", "dr")
+    for interval in ("normal", "bootstrap")
+}
 
 
 def off_policy(population: object, n: int, repetitions: int, rng: Random) -> Outcome:
@@ -354,15 +356,16 @@ def random_grades(n: int, rng: Random) -> gainful.RankingData:
     )
 
 
-def expected_quality(spec: object, n: int, repetitions: int, rng: Random) -> Outcome:
+def expected_quality(ranker: object, n: int, repetitions: int, rng: Random) -> Outcome:
     """Whether the expected NDCG@10 ± 1.96 errors of a blend misses that of a random order, which is what it reaches."""
+    name, settings = ranker  # type: ignore[misc]
     anyone = random_grades(5000, rng)
     truth = gainful.metric("ndcg@10")(rng.random(anyone.n_rows), anyone)
     wrong, warned = np.empty(repetitions, dtype=bool), np.empty(repetitions, dtype=bool)
     for i in range(repetitions):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model = gainful.ranker(str(spec), n_jobs=1, random_state=i).fit(random_grades(n, rng))
+            model = gainful.ranker(str(name), n_jobs=1, random_state=i, **settings).fit(random_grades(n, rng))
         blend = model.leaderboard_.blend
         wrong[i], warned[i] = abs(blend.mean - truth) > 1.96 * blend.error, bool(caught)
     return Outcome(wrong, warned)
@@ -403,7 +406,7 @@ KINDS = (
     Kind(
         "expected quality",
         True,
-        {"blend": "blend", "auto": "auto:trials=3"},
+        {"blend": ("blend", {}), "auto": ("auto", {"trials": 3})},
         (100,),
         expected_quality,
         repetitions=100,
@@ -497,8 +500,8 @@ def page(cells: Mapping[str, Mapping[str, float]]) -> str:
             continue
         what = "coverage" if kind.is_interval else "type I error"
         unit = "n" if kind.group == "paired" else {"blends": "queries", "clicks": "observations"}[kind.group]
-        lines.append(f"\n**{kind.name[0].upper()}{kind.name[1:]}**: {what}, share warned about"
-                     f"{', power (of the t test)' if any('power' in cells.get(key, {}) for key in known) else ''}\n")  # fmt: skip
+        power = ", power (of the t test)" if any("power" in cells.get(key, {}) for key in known) else ""
+        lines.append(f"\n**{kind.name[0].upper()}{kind.name[1:]}**: {what}, share warned about{power}\n")
         lines.append("| population | " + " | ".join(f"{unit} = {n:,}" for n in sizes) + " |")
         lines.append("| --- |" + " --- |" * len(sizes))
         for name in kind.populations:
@@ -511,24 +514,24 @@ def page(cells: Mapping[str, Mapping[str, float]]) -> str:
 
 HEAD = """# Error rates
 
-How often each test and interval that gainful prints is wrong, on populations whose truth is known. This page is written by
-`python benchmarks/error_rates.py`, which measures what is not in `results/error-rates.json` yet; a table that is missing
-here has not been measured.
+How often each test and interval that gainful prints is wrong, on populations whose truth is known. This page is written
+by `python benchmarks/error_rates.py`, which measures what is not in `results/error-rates.json` yet; a table that is
+missing here has not been measured.
 
-Each test is tried under its own null hypothesis at 5 %: equal means, symmetry for Wilcoxon's, a difference of exactly δ for
-practical equality. Intervals are of 95 %. There are 2,000 samples per cell, 10,000 where the first 2,000 are wrong in more
-than 5.5 %; the Monte Carlo error is then about .005 and .002. A type I error should not be above .06, nor a coverage below
-.93, by more than two of these errors.
+Each test is tried under its own null hypothesis at 5 %: equal means, symmetry for Wilcoxon's, a difference of exactly δ
+for practical equality. Intervals are of 95 %. There are 2,000 samples per cell, 10,000 where the first 2,000 are wrong
+in more than 5.5 %; the Monte Carlo error is then about .005 and .002. A type I error should not be above .06, nor a
+coverage below .93, by more than two of these errors.
 
-- **⚠**: beyond that bound, but within it on samples that gainful does not warn about: the errors come with a caution under
-  the table, that fewer than 20 queries differ or that differences are skewed.
+- **⚠**: beyond that bound, but within it on samples that gainful does not warn about: the errors come with a caution
+  under the table, that fewer than 20 queries differ or that differences are skewed.
 - **✗**: beyond it without a warning.
-- **Power** is measured at a difference that a t test finds in 80 % of normal samples; for practical equality, without any
-  difference, at the δ at which two one-sided t tests prove equality in 80 % of normal samples.
+- **Power** is measured at a difference that a t test finds in 80 % of normal samples; for practical equality, without
+  any difference, at the δ at which two one-sided t tests prove equality in 80 % of normal samples.
 
-Populations of differences: normal; skewed (exponential, skewness 2); very skewed (lognormal, 6.2); zero-inflated (70 % are
-0, the others skewed); tied (rounded, a third are 0); heteroscedastic (each query has its own spread, or, where five rankers
-are compared, one of them varies ten times as much as the others)."""
+Populations of differences: normal; skewed (exponential, skewness 2); very skewed (lognormal, 6.2); zero-inflated (70 %
+are 0, the others skewed); tied (rounded, a third are 0); heteroscedastic (each query has its own spread, or, where five
+rankers are compared, one of them varies ten times as much as the others)."""
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from gainful.statistics.paired import FEW, N_FLIPS, POWER, ROUNDING, few_differi
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison, PairedTest
 
+TRIALS_PER_PARAMETER = 3  # from which on marks stood still (benchmarks/experiment_search_seeds.py)
 NAMED = 3  # rankers that a sentence names; the rest are counted
 WILCOXON_ALONE = (
     "Marks follow Wilcoxon's test alone, which assumes that differences are symmetric about their median: where they "
@@ -28,6 +29,7 @@ def cautions(comparison: Comparison) -> list[str]:
     return [
         *_about_tests(comparison, heading),
         *_about_errors(comparison, heading),
+        *_about_searches(comparison),
         *_about_points(comparison, heading),
     ]
 
@@ -142,9 +144,9 @@ def _about_errors(comparison: Comparison, heading: str) -> list[str]:
         )
     if uneven.any():
         lines.append(
-            f"Skewed differences: a few large ones on one side decide {_differences(comparison, pairs, uneven)}. A test "
-            f"at {comparison.alpha:g} then calls equal means different up to twice as often as it says. Look at these "
-            "queries, or test on more."
+            f"Skewed differences: a few large ones on one side decide {_differences(comparison, pairs, uneven)}. A "
+            f"test at {comparison.alpha:g} then calls equal means different up to twice as often as it says. Look at "
+            "these queries, or test on more."
         )
     return lines
 
@@ -180,6 +182,24 @@ def _about_points(comparison: Comparison, heading: str) -> list[str]:
 
 def _is_point(interval: tuple[float, float]) -> bool:
     return interval[1] - interval[0] <= ROUNDING
+
+
+def _about_searches(comparison: Comparison) -> list[str]:
+    """Rankers whose parameters were chosen in few trials, if they are compared."""
+    if len(comparison.labels) < 2:
+        return []
+    found = {}
+    for label, runs in comparison.runs.items():
+        tuned = [(len(run.trials), len(run.trials[0]["params"])) for run in runs if run.trials]
+        if any(0 < trials < TRIALS_PER_PARAMETER * parameters for trials, parameters in tuned):
+            found[label] = min(tuned, key=lambda one: one[0] / max(one[1], 1))
+    if not found:
+        return []
+    spent = [f"{label} ({trials} of {parameters} parameters)" for label, (trials, parameters) in found.items()]
+    return [
+        f"Few trials: {_names(spent)}. With fewer than {TRIALS_PER_PARAMETER} trials per parameter another seed of the "
+        "search may choose other parameters, and marks may come and go with it. Try other seeds, or give more trials."
+    ]
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
