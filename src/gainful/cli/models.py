@@ -108,6 +108,7 @@ def train(
     from gainful.rankers.base import usual_metric
     from gainful.rankers.model_file import save
     from gainful.training.checkpoint import Checkpoint
+    from gainful.tuning.trials import kept_iteration
 
     settings = [*(set or []), *_budget(ranker, seconds=seconds, trials=trials)]
     model = ranker_with_settings(ranker, settings) if start is None else _model_to_continue(start, ranker, settings)
@@ -162,6 +163,7 @@ def train(
         "model": str(output),
         "ranker": ranker,
         "iterations": model.n_iter_,
+        **({} if board is not None else {"iterations kept": kept_iteration(model)}),
         "seconds": model.history_[-1]["seconds"] if model.history_ else 0.0,
         **reached,
         "interrupted": model.interrupted_,

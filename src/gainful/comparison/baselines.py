@@ -263,8 +263,8 @@ def checked_scores(scores: Any, data: RankingData) -> Array:
     return found
 
 
-def notes_on(models: Mapping[str, Ranker | Baseline], tuned: bool) -> list[str]:
-    """Sentences on the systems that are not gainful's rankers."""
+def notes_on(models: Mapping[str, Ranker | Baseline], tuned: bool, validated: bool = False) -> list[str]:
+    """Sentences on the systems that are not gainful's rankers; ``validated`` if there are validation queries."""
     others = {label: model for label, model in models.items() if isinstance(model, Baseline)}
     fixed = [label for label, model in others.items() if not model.trained_here]
     unknown = [label for label, model in others.items() if not (model.trained_here or model.origin_known)]
@@ -278,9 +278,22 @@ def notes_on(models: Mapping[str, Ranker | Baseline], tuned: bool) -> list[str]:
             "good."
         )
     trained = [label for label, model in others.items() if model.trained_here]
+    to_the_end = [label for label in trained if not others[label].stops_early]
+    stopped = [
+        label for label, model in models.items() if label not in others and model.get_params().get("early_stopping")
+    ]
+    if validated and to_the_end and stopped:
+        lines.append(
+            f"Not the same use of the validation queries: {_some(stopped)} chose the number of iterations on them, "
+            f"{_some(to_the_end)} trained to the end of what was set."
+        )
     if tuned and trained:
         lines.append(f"Not tuned, used with the parameters given: {', '.join(trained)}.")
     return lines
+
+
+def _some(labels: Sequence[str]) -> str:
+    return ", ".join(labels[:3]) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
 
 
 def _rest_last(scores: Array, known: Array) -> Array:

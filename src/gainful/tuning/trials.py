@@ -197,6 +197,8 @@ class Trials:
         return not self._waits or all(j > i - LAG for j in running.values())
 
     def _limit(self) -> int | None:
+        if self.search.kind == "grid":  # which the budget has bounded
+            return self.search.size
         sizes = [n for n in (self.budget.trials, self.search.size) if n is not None]
         return min(sizes) if sizes else None
 
@@ -371,6 +373,8 @@ def _training_metric(model: Ranker) -> Metric | None:
 
 def kept_iteration(model: Ranker) -> int:
     """The iteration a fitted ranker kept: the best on its validation data, or the last without any."""
+    if hasattr(model, "best_iteration_"):
+        return int(model.best_iteration_)
     scored = [-np.inf if row["validation"] is None else row["validation"] for row in model.history_]
     if np.count_nonzero(np.isfinite(scored)) < 2:
         return int(model.n_iter_)

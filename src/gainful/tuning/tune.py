@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -237,6 +238,14 @@ class TuningJob:
         self.base = base_ranker(model, plan.metric, fixed)
         self.base._check_parameters()
         self.search = plan.make_search(self.base, dimensions)
+        if self.search.unvaried:
+            enough = math.prod(len(dimension.points(2)) for dimension in dimensions.values()) + 1
+            warnings.warn(
+                f"a grid of {plan.budget.trials} trials leaves {', '.join(self.search.unvaried)} of {label} unchanged: "
+                f"give {enough} trials to vary every parameter, or fix some",
+                UserWarning,
+                stacklevel=3,
+            )
         self._store = store
         self.trials: Trials | None = None
 
