@@ -19,8 +19,11 @@ CURVED = [text for text in FORMULAS if loss(text).entry.newton is not None]
 KERNEL_LOSSES = {
     "pairwise-squared-hinge",
     "ranknet",
+    "ranknet-graded",
     "listnet",
     "listmle",
+    "softmax-cross-entropy",
+    "sigmoid-cross-entropy",
     "xendcg",
     "squared",
     "centred-squared",
@@ -80,6 +83,15 @@ def mean_weights(grades):
     return dict.fromkeys(chosen, 1.0 / max(len(chosen), 1))
 
 
+def graded_weights(grades):
+    total = sum(grades[i] - grades[j] for i, j in pairs(grades))
+    return {(i, j): (grades[i] - grades[j]) / total for i, j in pairs(grades)}
+
+
+def sigmoid_bend(scores):
+    return 0.25 / np.cosh(scores / 2.0) ** 2
+
+
 def softmax_bend(scores, grades):
     p = np.exp(scores - scores.max())
     p /= p.sum()
@@ -111,6 +123,11 @@ BENDS = {
     "listmle": listmle_bend,
     "xendcg": softmax_bend,
     "xendcg(gamma=1)": softmax_bend,
+    "softmax-cross-entropy": lambda s, g: sum(g) * softmax_bend(s, g),
+    "sigmoid-cross-entropy": lambda s, g: sigmoid_bend(s) / len(s),
+    "sigmoid-cross-entropy(top=3)": lambda s, g: sigmoid_bend(s) / len(s),
+    "ranknet-graded": lambda s, g: over_pairs(s, graded_weights(g), logistic_bend(1.0)),
+    "ranknet-graded(sigma=2.5)": lambda s, g: over_pairs(s, graded_weights(g), logistic_bend(2.5)),
     "squared": lambda s, g: np.full(len(s), 2.0 / len(s)),
     "centred-squared": lambda s, g: np.full(len(s), 2.0 * (len(s) - 1) / len(s) ** 2),
     "lambda": lambda s, g: over_pairs(s, WEIGHTS["lambda"](s, g), logistic_bend(1.0)),

@@ -109,6 +109,36 @@ def _share(pairs: Array) -> Array:
     return np.divide(1.0, pairs, out=np.zeros_like(pairs), where=pairs > 0.0)
 
 
+def _bind_graded(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> Fill:
+    return bind_logistic(GradeGaps(y, offsets, weights), float(params["sigma"]))
+
+
+def _bind_newton_graded(
+    params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None
+) -> NewtonFill:
+    return bind_newton_logistic(GradeGaps(y, offsets, weights), float(params["sigma"]))
+
+
+class GradeGaps:
+    """Pairs that count by the difference of their grades, and by the weights of their documents, 1 in all per query."""
+
+    def __init__(self, y: Array, offsets: Array, weights: Array | None):
+        rows = self.rows = ByGrade(y, offsets)
+        own, grades = rows.take_optional(weights), rows.take(y)
+        w = np.ones(len(y)) if own is None else own
+        counts, totals = np.diff(offsets), np.add.reduceat(w, offsets[:-1])
+        below = np.repeat(np.cumsum(totals), counts) - np.cumsum(w)  # the weight of the documents further down
+        steps = np.append(grades[:-1] - grades[1:], 0.0)
+        steps[offsets[1:] - 1] = 0.0
+        share = _share(np.add.reduceat(steps * below * (np.repeat(totals, counts) - below), offsets[:-1]))
+        ones = read_only(np.ones((2, 1)))  # instead of changes by swaps
+        scaled = read_only(grades * np.repeat(share, counts))
+        self.arrays = rows.offsets, rows.blocks, rows.starts, scaled, ones, own
+
+    def rank(self, t: Array, first: int, last: int) -> tuple[Array, Array]:
+        return np.zeros(len(t), dtype=np.int64), np.zeros(len(t))
+
+
 class PairProducts:
     """Pairs that count by the product of the weights of their documents, 1 in all per query: no ranks are involved."""
 
@@ -189,5 +219,16 @@ PAIRWISE = (
         preferences="logistic",
         parameters={"sigma": Parameter(Real(low=0, open_low=True), 1.0)},
         paper="Burges et al. 2005, Learning to rank using gradient descent",
+    ),
+    LossEntry(
+        "ranknet-graded",
+        "Mean over the pairs, by g_i − g_j, of log(1 + exp(−σ(s_i − s_j))).",
+        _bind_graded,
+        newton=_bind_newton_graded,
+        convex=True,
+        smooth=True,
+        weighs_documents=True,
+        parameters={"sigma": Parameter(Real(low=0, open_low=True), 1.0)},
+        paper="RankNet with the weights LabelDiff of TF-Ranking and Rax",
     ),
 )

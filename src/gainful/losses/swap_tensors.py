@@ -26,6 +26,7 @@ class Ranking:
         places = torch.arange(1, n + 1, device=t.device).expand_as(self.order)
         ranks = 2 * torch.zeros_like(self.order).scatter_add_(1, self.group, places) // self.sizes.clamp(min=1)
         self.twice = ranks.gather(1, self.back)
+        self.shared_by = self.sizes.gather(1, self.back)
 
     def shared(self, by_rank: Tensor) -> Tensor:
         """By place, the mean over the group."""

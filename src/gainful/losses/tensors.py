@@ -216,9 +216,10 @@ def pair_counts(rows: ByGrade) -> Array:
 
 def _weighted_pairs(kind: str, scale: float, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
     pairs, n = swap_gains(params, rows), bucket.levels.shape[1]
-    gains, gaps = bucket.of(pairs.gains * scale), None
+    gains, gaps, sums = bucket.of(pairs.gains * scale), None, None
     if kind == "lambdaloss":
-        gaps = bucket.number(rank_gaps(n, float(params["mu"])))
+        near, far = rank_gaps(n, float(params["mu"]))
+        gaps, sums = bucket.number(near), torch.as_tensor(far, device=bucket.levels.device)  # float64: they cancel
     of: OfDifference = modified_huber if kind == "huber" else partial(logistic, float(params["sigma"]))
     table = bucket.number(pairs.discounts[:n])
     worth = None if pairs.places is None else bucket.of(pairs.places.worth)
@@ -226,16 +227,19 @@ def _weighted_pairs(kind: str, scale: float, params: Mapping[str, Any], rows: By
         from gainful.losses.fused_pairs import FusedPairs
 
         cost, sigma = "huber" if kind == "huber" else "logistic", float(params.get("sigma", 1.0))
-        return FusedPairs(cost, bucket.levels, sigma=sigma, gains=gains, discounts=table, gaps=gaps)
+        return FusedPairs(cost, bucket.levels, sigma=sigma, gains=gains, discounts=table, gaps=gaps, gap_sums=sums)
 
     def form(t: Tensor) -> tuple[Tensor, Tensor]:
         ranking = Ranking(t, bucket.levels, bucket.inside)
-        rank = ranking.twice
+        rank, size = ranking.twice, ranking.shared_by
 
         def by_discounts(here: slice, later: slice) -> Tensor:
             change = (D[:, here, None] - D[:, None, later]).abs()
-            if gaps is not None:
-                change = change + gaps[(rank[:, here, None] - rank[:, None, later]).abs()]
+            if sums is not None:
+                m, n = size[:, here, None], size[:, None, later]
+                k = (((rank[:, here, None] - rank[:, None, later]).abs() - m - n) // 2).clamp(min=0)  # ranks between
+                total = sums[k + m] - sums[k] - sums[k + m + n] + sums[k + n]
+                change = change + (total / (m * n)).to(change.dtype)
             return (gains[:, here, None] - gains[:, None, later]) * change
 
         def by_forms(here: slice, later: slice) -> Tensor:
