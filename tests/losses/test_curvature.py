@@ -303,7 +303,8 @@ def test_ranks_by_counting_of_scores_that_are_not_finite():
     rank, D = np.empty(9, dtype=np.int64), np.empty(9)
     weighted_kernels.rank_by_counting(t, offsets, blocks, starts, discounts, room, 0, 1, rank, D)
     # Lower grades come first, equal documents share their places, and NaN counts for nobody.
-    assert rank.tolist() == [4, 1, 8, 14, 11, 2, 1, 11, 6]
+    assert (rank & weighted_kernels.TWICE).tolist() == [4, 1, 8, 14, 11, 2, 1, 11, 6]
+    assert (rank >> weighted_kernels.SHARED).tolist() == [1, 1, 1, 1, 2, 1, 1, 2, 1]  # how many share the rank
     assert D.tolist() == [9.0, 0.0, 7.0, 4.0, 5.5, 10.0, 0.0, 5.5, 8.0]
 
 

@@ -231,15 +231,12 @@ def _weighted_pairs(kind: str, scale: float, params: Mapping[str, Any], rows: By
 
     def form(t: Tensor) -> tuple[Tensor, Tensor]:
         ranking = Ranking(t, bucket.levels, bucket.inside)
-        rank, size = ranking.twice, ranking.shared_by
+        rank = ranking.twice
 
         def by_discounts(here: slice, later: slice) -> Tensor:
             change = (D[:, here, None] - D[:, None, later]).abs()
             if sums is not None:
-                m, n = size[:, here, None], size[:, None, later]
-                k = (((rank[:, here, None] - rank[:, None, later]).abs() - m - n) // 2).clamp(min=0)  # ranks between
-                total = sums[k + m] - sums[k] - sums[k + m + n] + sums[k + n]
-                change = change + (total / (m * n)).to(change.dtype)
+                change = change + ranking.mean_gaps(sums, here, later).to(change.dtype)
             return (gains[:, here, None] - gains[:, None, later]) * change
 
         def by_forms(here: slice, later: slice) -> Tensor:
@@ -431,6 +428,7 @@ FORMS: Mapping[str, Build] = {
     "lambdaloss": partial(_weighted_pairs, "lambdaloss", 1.0 / math.log(2.0)),
     "weighted-huber": partial(_weighted_pairs, "huber", 1.0),
     "listnet": _cross_entropy(lambda params, rows: top_one(rows.y, rows.offsets)),
+    "softmax-cross-entropy": _cross_entropy(lambda params, rows: rows.y),
     "xendcg": _cross_entropy(lambda params, rows: gain_shares(params["gamma"], rows.y, rows.offsets)),
     "listmle": _listmle,
     "squared": _squared_error,
