@@ -136,7 +136,7 @@ def test_every_convention_covers_every_metric(tool, spec):
         ("P_2.5", {}, "k of metric 'p' must be an integer from 1"),
         ("iprec_at_recall_1.5", {}, "recall of metric 'iprec@1.5' must be a number from 0 to 1"),
         ("success@5", {}, "there is no metric 'success'; it is called 'hit' here"),
-        ("zzz", {}, "there is no metric 'zzz'; choose from ndcg, dcg, mean-ndcg, p, map, mrr, wta, err, rbp, recall"),
+        ("zzz", {}, "there is no metric 'zzz'; choose from ndcg, dcg, mean-ndcg, p, map, mrr, wta, err, nerr, rbp"),
         ("ndcg@0", {}, "k of metric 'ndcg' must be an integer from 1, as in 'ndcg@10', was '0'"),
         ("ndcg@-3", {}, "k of metric 'ndcg' must be an integer from 1"),
         ("ndcg@ten", {}, "k of metric 'ndcg' must be an integer from 1"),

@@ -107,9 +107,7 @@ def text_of(value: Any) -> str:
 def parameters_of(value: Any) -> list[str] | None:
     try:
         signature = inspect.signature(value)
-    except (
-        Exception
-    ):  # a default may name what the module lacks, as select.epoll.register does; Python raises as it likes
+    except Exception:  # a default may name what the module lacks, as select.epoll.register does; Python raises as it likes
         return None
     marks: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     return [marks.get(p.kind, "") + p.name for p in signature.parameters.values() if p.name not in ("self", "cls")]

@@ -109,47 +109,33 @@ def _share(pairs: Array) -> Array:
     return np.divide(1.0, pairs, out=np.zeros_like(pairs), where=pairs > 0.0)
 
 
-def _bind_graded(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> Fill:
-    return bind_logistic(GradeGaps(y, offsets, weights), float(params["sigma"]))
-
-
-def _bind_newton_graded(
-    params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None
-) -> NewtonFill:
-    return bind_newton_logistic(GradeGaps(y, offsets, weights), float(params["sigma"]))
-
-
-class GradeGaps:
-    """Pairs that count by the difference of their grades, and by the weights of their documents, 1 in all per query."""
-
-    def __init__(self, y: Array, offsets: Array, weights: Array | None):
-        rows = self.rows = ByGrade(y, offsets)
-        own, grades = rows.take_optional(weights), rows.take(y)
-        w = np.ones(len(y)) if own is None else own
-        counts, totals = np.diff(offsets), np.add.reduceat(w, offsets[:-1])
-        below = np.repeat(np.cumsum(totals), counts) - np.cumsum(w)  # the weight of the documents further down
-        steps = np.append(grades[:-1] - grades[1:], 0.0)
-        steps[offsets[1:] - 1] = 0.0
-        share = _share(np.add.reduceat(steps * below * (np.repeat(totals, counts) - below), offsets[:-1]))
-        ones = read_only(np.ones((2, 1)))  # instead of changes by swaps
-        scaled = read_only(grades * np.repeat(share, counts))
-        self.arrays = rows.offsets, rows.blocks, rows.starts, scaled, ones, own
-
-    def rank(self, t: Array, first: int, last: int) -> tuple[Array, Array]:
-        return np.zeros(len(t), dtype=np.int64), np.zeros(len(t))
+def _graded(bind: Any, params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> Any:
+    return bind(PairProducts(y, offsets, weights, graded=True), float(params["sigma"]))
 
 
 class PairProducts:
-    """Pairs that count by the product of the weights of their documents, 1 in all per query: no ranks are involved."""
+    """Pairs that count by the product of the weights of their documents, 1 in all per query: no ranks are involved.
 
-    def __init__(self, y: Array, offsets: Array, weights: Array):
-        self.rows = ByGrade(y, offsets)
-        roots = np.sqrt(_share(self.rows.pairs(weights)))
-        own = self.rows.take(weights * np.repeat(roots, np.diff(offsets)))
-        self.arrays = self.rows.offsets, self.rows.blocks, self.rows.starts, None, None, own
+    With ``graded``, also by the difference of their grades.
+    """
 
-    def rank(self, t: Array, first: int, last: int) -> tuple[None, None]:
-        return None, None
+    def __init__(self, y: Array, offsets: Array, weights: Array | None, graded: bool = False):
+        rows = self.rows = ByGrade(y, offsets)
+        w, grades, counts = rows.take(np.ones(len(y)) if weights is None else weights), rows.take(y), np.diff(offsets)
+        pairs, gains, gaps = rows.pairs(weights), None, None
+        if graded:  # gaps of 1 stand for changes by swaps
+            gains, gaps = grades, read_only(np.ones((2, 1)))
+            totals = np.add.reduceat(w, offsets[:-1])
+            below = np.repeat(np.cumsum(totals), counts) - np.cumsum(w)  # the weight of the documents further down
+            steps = np.append(grades[:-1] - grades[1:], 0.0)
+            steps[offsets[1:] - 1] = 0.0
+            pairs = np.add.reduceat(steps * below * (np.repeat(totals, counts) - below), offsets[:-1])
+        own = read_only(w * np.repeat(np.sqrt(_share(pairs)), counts))
+        self.arrays = rows.offsets, rows.blocks, rows.starts, gains, gaps, own
+        self.ranked = graded
+
+    def rank(self, t: Array, first: int, last: int) -> tuple[Any, Any]:
+        return (np.zeros(len(t), dtype=np.int64), np.zeros(len(t))) if self.ranked else (None, None)
 
 
 # -- by sorting --------------------------------------------------------------------------------------------------------
@@ -223,8 +209,8 @@ PAIRWISE = (
     LossEntry(
         "ranknet-graded",
         "Mean over the pairs, by g_i − g_j, of log(1 + exp(−σ(s_i − s_j))).",
-        _bind_graded,
-        newton=_bind_newton_graded,
+        partial(_graded, bind_logistic),
+        newton=partial(_graded, bind_newton_logistic),
         convex=True,
         smooth=True,
         weighs_documents=True,
