@@ -124,7 +124,7 @@ class PairProducts:
         w, grades, counts = rows.take(np.ones(len(y)) if weights is None else weights), rows.take(y), np.diff(offsets)
         pairs, gains, gaps = rows.pairs(weights), None, None
         if graded:  # gaps of 1 stand for changes by swaps
-            gains, gaps = grades, read_only(np.ones((2, 1)))
+            gains, gaps = grades, read_only(np.ones(1))
             totals = np.add.reduceat(w, offsets[:-1])
             below = np.repeat(np.cumsum(totals), counts) - np.cumsum(w)  # the weight of the documents further down
             steps = np.append(grades[:-1] - grades[1:], 0.0)

@@ -127,9 +127,7 @@ class SwappedPairs:
         gaps, longest = None, int(counts.max())
         if "mu" in params:  # lambdaloss: the one with gaps and a logarithm to base 2
             gains, (near, sums) = gains / np.log(2.0), rank_gaps(longest, float(params["mu"]))
-            gaps = np.zeros((2, 2 * len(near) - 1))  # by the difference, counted from the middle, and sums
-            gaps[0], gaps[1, : len(sums)] = np.concatenate([near[:0:-1], near]), sums
-            gaps = read_only(gaps)
+            gaps = read_only(np.concatenate([near[:0:-1], near, sums]))  # by the difference, counted from the middle
         self.long_lists, self.discounts = np.flatnonzero(counts >= LONG_LIST), read_only(found.discounts)
         own = rows.take_optional(weights)
         self.arrays = rows.offsets, rows.blocks, rows.starts, read_only(gains), gaps, own

@@ -11,7 +11,7 @@ score and grade share the mean of their ranks and of their discounts. Nothing de
 discounts, the rows of ``forms`` replace ``D``: P, Q, R, S of ``swaps`` where j stands above i, the same where it stands
 below, and the rank.
 ``gaps`` are those of ``lambdaloss``, None for other losses: by twice the difference of ranks, counted from the middle,
-and their sums. Their mean over the orders of equal documents is not that at mean ranks. So in a query with such
+and then their sums. Their mean over the orders of equal documents is not that at mean ranks. So in a query with such
 documents ``rank`` also holds, from bit SHARED on, how many have the same rank; in other queries it holds 0 there.
 
 ``own`` are the weights of the documents, or None: a pair counts by the product of its two. If ``gains`` is None, it
@@ -136,34 +136,37 @@ def _describe(i, base, gains, own, D):
     return mine, gain, 0.0 if D is None else D[i]
 
 
-@helper
+@helper(forceinline=True)
 def _look_up(i, begin, stop, start, rank, gaps, forms, room):
     """Look up what the weights of the pairs of i with those from ``begin`` to ``stop`` need besides discounts."""
     to = EXTRA + uint64(WIDTH) - uint64(start)
     if gaps is not None:
+        longest = len(gaps) // 5
         if rank[i] > TWICE:
-            _mean_gaps(i, begin, stop, to, rank, gaps[1], room)
+            _mean_gaps(i, begin, stop, to, rank, gaps, uint64(4 * longest + 1), room)
         else:
-            near = gaps[0]
-            middle = uint64(len(near) // 2 - rank[i])
+            middle = uint64(2 * longest - rank[i])
             for j in range(uint64(begin), uint64(stop)):
-                room[to + j] = near[middle + uint64(rank[j])]
+                room[to + j] = gaps[middle + uint64(rank[j])]
     if forms is not None:
         _change_by_forms(i, begin, stop, to, forms, room)
 
 
 @helper(error_model="numpy")
-def _mean_gaps(i, begin, stop, to, rank, sums, room):
+def _mean_gaps(i, begin, stop, to, rank, gaps, sums, room):
     """The mean gap of i and each other over the orders of the documents that share their ranks.
 
-    With m and n of them, and k ranks between these: Σ over m·n pairs of D(d) − D(d + 1), which sums of D give.
+    With m and n of them, and k ranks between these: Σ over m·n pairs of D(d) − D(d + 1), which sums of D give. They
+    stand in ``gaps`` from ``sums`` on.
     """
     m, mine = rank[i] >> SHARED, rank[i] & TWICE
     for j in range(uint64(begin), uint64(stop)):
         n = rank[j] >> SHARED
-        k = max((abs((rank[j] & TWICE) - mine) - m - n) >> 1, 0)
-        total = sums[k + m] - sums[k] - sums[k + m + n] + sums[k + n]
-        room[to + j] = total / (m * n)
+        k = abs((rank[j] & TWICE) - mine) - m - n
+        near = sums + uint64(k >> 1 if k > 0 else 0)
+        far = near + uint64(n)
+        total = gaps[near + uint64(m)] - gaps[near] - gaps[far + uint64(m)] + gaps[far]
+        room[to + j] = total / np.float64(m * n)
 
 
 @helper(fastmath=LOOSE)
