@@ -41,6 +41,15 @@ def _parts(ranks: tuple[Any, ...]) -> tuple[Any, Any, Any]:
     return (rank, None, np.stack([*others, rank.astype(np.float64)])) if len(others) > 1 else (rank, *others, None)
 
 
+def _arrays(pairs: Pairs, ranks: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arrays of the pairs, with gaps of two dimensions if documents share ranks."""
+    from gainful.losses.weighted_kernels import SHARED
+
+    *before, gaps, own = pairs.arrays
+    shared = gaps is not None and (ranks[0] >> SHARED).max(initial=0) > 1
+    return (*before, gaps[None] if shared else gaps, own)
+
+
 def _bind_huber(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> FrozenFill:
     from gainful.losses.tile_kernels import ROOM
     from gainful.losses.weighted_kernels import huber
@@ -78,7 +87,7 @@ def bind_logistic(pairs: Pairs, sigma: float) -> FrozenFill:
     offsets = pairs.rows.offsets
 
     def run(t: Array, first: int, last: int, ranks: tuple[Array, ...], values: Array, g: Array) -> None:
-        weights = (*pairs.arrays, *_parts(ranks), np.zeros(ROOM))
+        weights = (*_arrays(pairs, ranks), *_parts(ranks), np.zeros(ROOM))
         E, far = exponentials(t, offsets[first : last + 1], sigma)
         logistic(t, *weights, sigma, E, first, last, values, g)
         if len(far):
@@ -102,7 +111,8 @@ def bind_newton_logistic(pairs: Pairs, sigma: float) -> NewtonFill:
     from gainful.losses.weighted_kernels import logistic_far, logistic_newton
 
     def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, g: Array, h: Array) -> None:
-        weights = (*pairs.arrays, *_parts(pairs.rank(t, first, last)), np.zeros(ROOM))
+        ranks = pairs.rank(t, first, last)
+        weights = (*_arrays(pairs, ranks), *_parts(ranks), np.zeros(ROOM))
         E, far = exponentials(t, ends[first : last + 1], sigma)
         logistic_newton(t, *weights, sigma, E, first, last, g, h)
         if len(far):
@@ -127,7 +137,7 @@ class SwappedPairs:
         gaps, longest = None, int(counts.max())
         if "mu" in params:  # lambdaloss: the one with gaps and a logarithm to base 2
             gains, (near, sums) = gains / np.log(2.0), rank_gaps(longest, float(params["mu"]))
-            gaps = read_only(np.concatenate([near[:0:-1], near, sums]))  # by the difference, counted from the middle
+            gaps = read_only(np.concatenate([sums, near[:0:-1], near, sums]))  # by the difference, from the middle
         self.long_lists, self.discounts = np.flatnonzero(counts >= LONG_LIST), read_only(found.discounts)
         own = rows.take_optional(weights)
         self.arrays = rows.offsets, rows.blocks, rows.starts, read_only(gains), gaps, own
@@ -182,8 +192,7 @@ def rank_by_sorting(t: Array, cuts: Array, discounts: Array) -> tuple[Array, Arr
     begins = np.flatnonzero(np.concatenate([[True], (score[1:] != score[:-1]) | (grade[1:] != grade[:-1])]))
     sizes = np.diff(np.append(begins, n))
     rank, D = np.empty(n, dtype=np.int64), np.empty(n)
-    shared = sizes << SHARED if len(sizes) < n else 0
-    rank[order] = np.repeat(2 * begins + sizes + 1 | shared, sizes)
+    rank[order] = np.repeat(sizes << SHARED | (2 * begins + sizes + 1), sizes)
     D[order] = np.repeat(np.add.reduceat(discounts[:n], begins) / sizes, sizes)
     return rank, D
 

@@ -11,8 +11,9 @@ score and grade share the mean of their ranks and of their discounts. Nothing de
 discounts, the rows of ``forms`` replace ``D``: P, Q, R, S of ``swaps`` where j stands above i, the same where it stands
 below, and the rank.
 ``gaps`` are those of ``lambdaloss``, None for other losses: by twice the difference of ranks, counted from the middle,
-and then their sums. Their mean over the orders of equal documents is not that at mean ranks. So in a query with such
-documents ``rank`` also holds, from bit SHARED on, how many have the same rank; in other queries it holds 0 there.
+and after them their sums; as many numbers stand before them. Their mean over the orders of equal documents is not that
+at mean ranks. So ``rank`` also holds, from bit SHARED on, how many have the same rank, and ``gaps`` has two dimensions
+where some are shared.
 
 ``own`` are the weights of the documents, or None: a pair counts by the product of its two. If ``gains`` is None, it
 counts by nothing else.
@@ -70,7 +71,7 @@ def rank_by_counting(t, offsets, blocks, starts, discounts, room, first, last, r
             continue
         if _count_above(q, t, lo, offsets, blocks, starts, room):
             for i in range(uint64(n)):
-                rank[uint64(lo) + i] = 2 * room[ABOVE + i] + 2
+                rank[uint64(lo) + i] = (1 << SHARED) | (2 * room[ABOVE + i] + 2)
                 D[uint64(lo) + i] = discounts[uint64(room[ABOVE + i])]
             continue
         for i in range(uint64(n)):
@@ -136,36 +137,36 @@ def _describe(i, base, gains, own, D):
     return mine, gain, 0.0 if D is None else D[i]
 
 
-@helper(forceinline=True)
+@helper
 def _look_up(i, begin, stop, start, rank, gaps, forms, room):
     """Look up what the weights of the pairs of i with those from ``begin`` to ``stop`` need besides discounts."""
     to = EXTRA + uint64(WIDTH) - uint64(start)
     if gaps is not None:
-        longest = len(gaps) // 5
-        if rank[i] > TWICE:
-            _mean_gaps(i, begin, stop, to, rank, gaps, uint64(4 * longest + 1), room)
-        else:
-            middle = uint64(2 * longest - rank[i])
+        if gaps.ndim == 1:  # known at compile time: no ranks are shared
+            middle = uint64(len(gaps) // 2 - rank[i])
             for j in range(uint64(begin), uint64(stop)):
                 room[to + j] = gaps[middle + uint64(rank[j])]
+        else:
+            _mean_gaps(i, begin, stop, to, rank, gaps, room)
     if forms is not None:
         _change_by_forms(i, begin, stop, to, forms, room)
 
 
 @helper(error_model="numpy")
-def _mean_gaps(i, begin, stop, to, rank, gaps, sums, room):
+def _mean_gaps(i, begin, stop, to, rank, gaps, room):
     """The mean gap of i and each other over the orders of the documents that share their ranks.
 
-    With m and n of them, and k ranks between these: Σ over m·n pairs of D(d) − D(d + 1), which sums of D give. They
-    stand in ``gaps`` from ``sums`` on.
+    With m and n of them, and k ranks between these: Σ over m·n pairs of D(d) − D(d + 1), which sums of D give.
     """
     m, mine = rank[i] >> SHARED, rank[i] & TWICE
+    middle = gaps.shape[1] // 2
+    sums = uint64(middle + middle // 3 * 2 + 1)
     for j in range(uint64(begin), uint64(stop)):
         n = rank[j] >> SHARED
         k = abs((rank[j] & TWICE) - mine) - m - n
         near = sums + uint64(k >> 1 if k > 0 else 0)
         far = near + uint64(n)
-        total = gaps[near + uint64(m)] - gaps[near] - gaps[far + uint64(m)] + gaps[far]
+        total = gaps[0, near + uint64(m)] - gaps[0, near] - gaps[0, far + uint64(m)] + gaps[0, far]
         room[to + j] = total / np.float64(m * n)
 
 
