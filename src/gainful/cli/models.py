@@ -338,12 +338,13 @@ def _evaluate_run(
     from gainful.comparison.judged_runs import remarks
     from gainful.formats.trec import read_qrels, read_run
     from gainful.metrics import headings, metric
+    from gainful.metrics.conventions import RUN_CONVENTION
 
     measures = parse_run_metrics(metrics, convention, relevant)
     with status(f"reading {path}"):
         run = read_run(path)
         judged = read_qrels(qrels).judge(run, queries=queries)
-    for line in remarks({run.name: judged}, measures):
+    for line in remarks({run.name: judged}, measures, convention or RUN_CONVENTION):
         say(f"note: {line}")
     counted = ["num-ret", "num-rel", "num-rel-ret"]
     totals = {name: int(metric(name).per_query(judged).sum()) for name in counted}

@@ -15,6 +15,7 @@ import numpy as np
 
 from gainful.data.blocks import PerBlock, Task
 from gainful.data.dataset import Dataset, RankingData
+from gainful.data.query_weights import mean_weight
 from gainful.data.rows import Array
 from gainful.data.spread import Spread, Sums, feature_sums, first_row, spread_of_sums
 from gainful.errors import DataError
@@ -59,7 +60,10 @@ class Scaling:
         return np.where(found > 0.0, found, 1.0)
 
     def ridge(self, alpha: float, targets: Targets = np.asarray) -> tuple[Array, float, float]:
-        """(v, b, objective) of ridge regression on the targets of the grades, with the penalty alpha·‖v‖²."""
+        """(v, b, objective) of ridge regression on the targets of the grades, with the penalty alpha·‖v‖².
+
+        Weights count over their mean by query, so that equal ones change nothing.
+        """
 
         def each(task: Task, *arguments: Any) -> list[Any]:
             shared = PerBlock((arguments,) * self.data.n_blocks)
@@ -69,7 +73,9 @@ class Scaling:
             key = ("normal equations", self.scale, targets)
             return share(self.data, key, make, lambda made: made.gram.nbytes)
 
-        return solve_ridge(each, self.spread, self.scale, alpha, keep)
+        mean = mean_weight(self.data)
+        v, intercept, objective = solve_ridge(each, self.spread, self.scale, alpha * mean, keep)
+        return v, intercept, objective / mean
 
     def start(self, alpha: float = 1.0) -> Array:
         """The v of ridge regression on the grades, as a start for solvers; alpha is in mean squares of a feature."""

@@ -196,7 +196,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         try:
             blas = nullcontext() if self.uses_blas else one_blas_thread()
             with memory_limit(max_bytes), blas, callback_of(progress, "fit") as monitor.callback:
-                self._fit(data, monitor)  # both limits hold for trainings inside this one, too
+                self._fit(_without_equal_weights(data), monitor)  # both limits hold for trainings inside this one, too
         except ClusterError as error:
             monitor.save_journal()
             raise ClusterError(f"{error}; {_how_to_resume(monitor.checkpoint)}") from error
@@ -822,6 +822,14 @@ def _warn_if_grades_may_be_clicks(valid: Dataset) -> None:
         DataWarning,
         stacklevel=4,  # the caller of fit, behind its decorator
     )
+
+
+def _without_equal_weights(data: Dataset) -> Dataset:
+    """The data without weights that say nothing, since only ratios count: not even rounding may tell."""
+    whole, weights = data.whole, data.query_weights
+    if whole is None or weights is None or whole.has_document_weights or weights.min() != weights.max():
+        return data
+    return whole.replace(query_weights=None)
 
 
 def _how_to_resume(checkpoint: Checkpoint | None) -> str:

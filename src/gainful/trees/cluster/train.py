@@ -18,6 +18,7 @@ from gainful.cluster.blocks import plain_errors
 from gainful.cluster.clients import first_line
 from gainful.data.blocks import PerBlock
 from gainful.data.dataset import Dataset, RankingData
+from gainful.data.query_weights import mean_weight
 from gainful.data.rows import Array
 from gainful.errors import ClusterError, GainfulError, ParameterError
 from gainful.metrics.value import mean_over_queries
@@ -161,7 +162,7 @@ class ClusterGrowth:
         self.scale, self.factory = scale, self.factory.with_scale(scale)
 
     def _mean_weight(self) -> float:
-        return self.data.total_weight / self.data.n_queries
+        return mean_weight(self.data)
 
     def _take(self, grown: workers.GrownTrees, values: Sequence[float | None]) -> bool:
         """Add the trees of a round, and measure them one by one. True when training should stop."""
