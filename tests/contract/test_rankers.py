@@ -285,6 +285,23 @@ def test_history_has_a_row_per_iteration(validated):
     assert not model.interrupted_
 
 
+def test_without_early_stopping_validation_data_only_watches(name, parts):
+    """What is kept is what the same training without validation data keeps; the curve is recorded all the same."""
+    if "early_stopping" not in gainful.RANKERS[name].cls.parameters or name == "rsrank-sparse":
+        pytest.skip("no early stopping, or validation data choose among several l1")
+    watched = make(name, early_stopping=None).fit(parts[0], eval_set=parts[1])
+    alone = make(name, early_stopping=None).fit(parts[0])
+    whole = of_queries(watched, parts[2].qid)
+    np.testing.assert_array_equal(watched.predict(parts[2].X, **whole), alone.predict(parts[2].X, **whole))
+    assert watched.n_iter_ == alone.n_iter_
+    assert watched.training_["validation"]["iteration"] == alone.n_iter_ or gainful.RANKERS[name].kind == "linear"
+    measured = gainful.metric(watched.training_["validation"]["metric"])(watched.predict(parts[1]), parts[1])
+    assert watched.history_[watched.training_["validation"]["iteration"] - 1]["validation"] in (
+        None,
+        pytest.approx(measured),
+    )
+
+
 def test_weights_count(name, fitted, parts):
     train, _, test = parts
     weights = np.where(np.arange(train.n_queries) < train.n_queries // 2, 1.0, 0.0)

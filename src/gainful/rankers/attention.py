@@ -51,8 +51,8 @@ class AttentionRanker(NeuralRanker):
     optimizer : "adam", "adamw" (weight decay separate from the gradient) or "sgd" (Nesterov momentum 0.9)
     learning_rate, weight_decay : of the optimizer; biases and normalisations do not decay
     epochs : maximum number of passes over the training queries
-    early_stopping : with ``eval_set``, stop after this many epochs without improvement; None never stops. The best
-        epoch on ``eval_set`` is kept in any case
+    early_stopping : with ``eval_set``, stop after this many epochs without improvement and keep the best one; None
+        keeps the last
     eval_metric : metric on ``eval_set``
     scale : "standard": subtract the mean of each feature and divide by its standard deviation, both over the training
         rows and after ``transform``; None: neither

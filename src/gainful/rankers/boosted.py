@@ -37,6 +37,10 @@ class LossTrees(WithLoss, EngineRanker):
     def _step(self) -> str:
         return "gradient"
 
+    def _patience(self) -> int | None:
+        runs_on = self.early_stopping is not None and self._loss().scheduled
+        return self.n_trees if runs_on else self.early_stopping
+
     def _refuse_pairs(self, data: Dataset) -> None:
         super()._refuse_pairs(data)
         if self.start_trees > 0:

@@ -74,7 +74,7 @@ class TreeRanker(Ranker):
 
     Parameters
     ----------
-    n_trees : maximum number of trees; early stopping on ``eval_set`` keeps fewer
+    n_trees : maximum number of trees; ``early_stopping`` on ``eval_set`` keeps fewer
     n_leaves, learning_rate, min_docs_in_leaf : size of a tree, shrinkage, minimum documents per leaf
     subsample : share of the queries each tree sees
     colsample : share of the features each tree sees
@@ -82,7 +82,8 @@ class TreeRanker(Ranker):
     bins : histogram bins per feature; "exact" gives every distinct value its own bin
     monotone : −1, 0 or 1 for each feature, or a mapping from features (number or name) to signs
     categorical : features that hold categories (whole numbers ≥ 0), by number or name; features of text always do
-    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many trees; None never stops
+    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many trees, and keep the best
+        iteration; None keeps all trees. Losses with a schedule (reg-shf-sdcg) grow all of them and keep the best
     eval_metric : metric on ``eval_set``, by which the best iteration is chosen
     init : a ranker to train first, such as "listnet": the trees start from its scores, and the model is the sum of
         both. It must suit what the trees fit: "regression" for squared errors, "listnet" for most ranking losses
@@ -209,6 +210,10 @@ class TreeRanker(Ranker):
     def _lightgbm_engine_params(self) -> Mapping[str, Any] | None:
         """Those of ``engine_params`` that are LightGBM's."""
         return self.engine_params
+
+    def _patience(self) -> int | None:
+        """The trees without improvement that end training; None keeps all trees."""
+        return self.early_stopping
 
     def _grow(
         self,
