@@ -15,7 +15,7 @@ import gainful
 from gainful.compute.estimators import BaseEstimator, NotFittedError, get_config
 from gainful.compute.memory import memory_limit
 from gainful.compute.threads import one_blas_thread
-from gainful.data.categories import Categories, named_by_words, recode
+from gainful.data.categories import Categories, numbers_of_words, only_ordered, recode, unordered
 from gainful.data.checks import warn_about_data
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import features_of, refuse_dask, select_columns, without_codes
@@ -49,7 +49,7 @@ from gainful.rankers.scorers import Linear, Scorer, scores_of_lists
 from gainful.rankers.summary import html_of
 from gainful.training.checkpoint import Checkpoint, data_facts
 from gainful.training.history import History
-from gainful.training.monitor import Monitor, ProgressCallback, call_after_fit
+from gainful.training.monitor import Monitor, ProgressCallback, call_after_fit, is_part_of_a_fit
 from gainful.training.validation import NamedSets
 
 USUAL_METRIC = "ndcg@10"  # where the user names none; PAIR_METRIC on preferences
@@ -372,7 +372,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         whole = X.whole if isinstance(X, Dataset) else None
         if whole is not None:
             self._check_columns(whole.n_features, whole.feature_names)
-            whole = self._own_columns(whole).with_categories(trained, what)
+            whole = self._own_columns(whole)
+            if whole.categories is None:
+                whole = whole.replace(categories=self._own_categories(None, whole.feature_names))
+            whole = whole.with_categories(trained, what)
             given, names = whole.X, whole.feature_names
         else:
             given, names, categories = features_of(self._named_columns(X, what), what)
@@ -656,14 +659,35 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         refuse_extremes(data, what)
         if getattr(self, "scale", "standard") is None:
             refuse_tiny_features(data.feature_facts, what)
-        if data.categories is not None and not self.accepts_categories:
-            name = (data.feature_names or ())[named_by_words(data.categories)[0]]
-            raise DataError(
-                f"feature {name!r} of {what} holds text, which {type(self).__name__} cannot use; encode it as numbers, "
-                "leave it out, or use a tree ranker such as lambdamart"
-            )
+        if not self.accepts_categories and unordered(data.categories):
+            data = self._categories_as_numbers(data, what)
         self._refuse_missing(data.feature_facts, what)
         return data if self.accepts_codes else data.without_codes()
+
+    def _categories_as_numbers(self, data: Dataset, what: str) -> Dataset:
+        """The data with the numbers of categories that are numbers, for a ranker without categories; text is refused.
+
+        Models that are parts of another one score the same matrix, which has the codes.
+        """
+        assert data.whole is not None
+        words, places = data.categories or (), unordered(data.categories)
+        texts = [j for j in places if is_part_of_a_fit() or numbers_of_words(words[j] or ()) is None]
+        name = (data.feature_names or ())[(texts or places)[0]]
+        if texts:
+            holds = "categories" if numbers_of_words(words[texts[0]] or ()) else "text"
+            raise DataError(
+                f"feature {name!r} of {what} holds {holds}, which {type(self).__name__} cannot use; encode it as "
+                "numbers, leave it out, or use a tree ranker such as lambdamart"
+            )
+        if what == "X":
+            warnings.warn(
+                f"{type(self).__name__} has no categories, so it takes those of {name!r}"
+                f"{'' if len(places) == 1 else f' and {len(places) - 1} more'} as the numbers they are; a tree ranker "
+                "such as lambdamart splits by category",
+                DataWarning,
+                stacklevel=6,  # the caller of fit, behind its decorator
+            )
+        return data.whole.with_categories(only_ordered(data.categories), what)
 
     def _refuse_missing(self, facts: FeatureFacts, what: str) -> None:
         if facts.has_missing and not self.accepts_missing:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.compute.memory import size_text
-from gainful.data.categories import named_by_words
+from gainful.data.categories import unordered
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array, FeatureFacts
 from gainful.data.size import DataSize
@@ -228,8 +228,7 @@ class TreeRanker(Ranker):
 
         Returns the scale of the gradients, if the objective has one and a tree used it.
         """
-        if monitor.valid is not None:
-            monitor.patience = self.early_stopping
+        monitor.stop_early(self._patience())
         if monitor.valid is not None and monitor.valid.whole is None and data.whole is not None:
             raise DataError("eval_set is on a cluster and X is not; put both on the cluster, or neither")
         data = self._start_from_init(data, monitor)
@@ -407,7 +406,7 @@ class TreeRanker(Ranker):
 
     def _categories(self, data: Dataset) -> list[int]:
         named = {self._place(feature, data, "categorical") for feature in self.categorical or ()}
-        return sorted({*named, *named_by_words(data.categories)})
+        return sorted({*named, *unordered(data.categories)})
 
     def _place(self, feature: Any, data: Dataset, parameter: str) -> int:
         """The column of a feature given by number or name."""
