@@ -118,6 +118,16 @@ def test_every_parameter_is_checked(name, parts):
             make(name, **{parameter: Nonsense()}).fit(parts[0])
 
 
+def test_what_scikit_learn_finds_by_name_is_there(name):
+    """It takes an estimator for what its attributes say: none may be a parameter, or raise when it is called."""
+    model, entry = make(name), gainful.RANKERS[name]
+    for method in ("transform", "predict_proba", "decision_function", "fit_transform", "inverse_transform", "partial_fit"):
+        assert method not in entry.cls.parameters
+        assert not hasattr(model, method) or callable(getattr(model, method))
+    if hasattr(model, "predict_proba"):
+        assert model.__sklearn_tags__().classifier_tags is not None
+
+
 def test_unknown_parameters_get_the_nearest(name):
     parameter = next(iter(gainful.RANKERS[name].cls.parameters))
     with pytest.raises(ParameterError, match=f"did you mean '{parameter}'"):
