@@ -454,7 +454,7 @@ def _fit_with_bar(
     checkpoint: Checkpoint | None,
     debias: str | None = None,
 ) -> None:
-    from gainful.cli.console import progress_bars, say
+    from gainful.cli.console import progress_bars, say, warn
     from gainful.cli.inputs import print_data_warnings
     from gainful.data.checks import skip_checks
     from gainful.training.monitor import Progress
@@ -474,6 +474,8 @@ def _fit_with_bar(
         model.fit(data, eval_set=valid, progress=show, checkpoint=checkpoint, debias=debias)
     for note in notes:
         say(note)
+    if (lost := model._note_on_validation()) is not None:
+        warn(lost)
 
 
 @contextmanager

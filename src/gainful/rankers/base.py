@@ -16,7 +16,7 @@ from gainful.compute.estimators import BaseEstimator, NotFittedError, get_config
 from gainful.compute.memory import memory_limit
 from gainful.compute.threads import one_blas_thread
 from gainful.data.categories import Categories, numbers_of_words, only_ordered, recode, unordered
-from gainful.data.checks import warn_about_data
+from gainful.data.checks import skips_checks, warn_about_data
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import features_of, refuse_dask, select_columns, without_codes
 from gainful.data.limits import refuse_extremes, refuse_infinite_scores, refuse_large_features, refuse_tiny_features
@@ -33,7 +33,9 @@ from gainful.errors import (
     InterruptedFitWarning,
     ParameterError,
     UnknownNameError,
+    ValidationWarning,
     brief,
+    plural,
     wording,
 )
 from gainful.errors.keywords import explain_keywords
@@ -52,6 +54,7 @@ from gainful.training.history import History
 from gainful.training.monitor import Monitor, ProgressCallback, call_after_fit, is_part_of_a_fit
 from gainful.training.validation import NamedSets
 
+FEW_QUERIES = 30  # to choose an iteration by: docs/trees.md has the simulation
 USUAL_METRIC = "ndcg@10"  # where the user names none; PAIR_METRIC on preferences
 
 
@@ -80,6 +83,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     learns_clicks: ClassVar[bool] = True  # clicks with positions or propensities instead of grades
     settings_for_pairs: ClassVar[Mapping[str, str]] = {}  # what must be set to learn from preferences
     uses_blas: ClassVar[bool] = False  # for products of large matrices, on all its threads
+    cost_without_validation: ClassVar[str | None] = None  # NDCG@10, of rankers that overfit unless they stop early
     needs_queries: ClassVar[bool] = False  # whether a score depends on the other documents of the query
     row_bytes: ClassVar[float] = 56  # that training keeps for each row: grades, order, scores, gradients
 
@@ -215,6 +219,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = len(monitor.history)
         self.interrupted_ = monitor.interrupted
         self.training_ = training_facts(data, monitor) | ({} if correction is None else correction.facts())
+        note = self._note_on_validation()
+        if note is not None and not skips_checks():
+            warnings.warn(note, ValidationWarning, stacklevel=3)  # the caller of fit, behind its decorator
         self.__dict__.pop("metrics_", None)  # the figures of a loaded model file are not those of this fit
         if monitor.interrupted:
             warnings.warn(
@@ -241,6 +248,28 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         facts |= {"data": data_facts(data), "validation data": None if valid is None else data_facts(valid)}
         opened.open(facts | self._start_facts(data))
         return opened
+
+    def _note_on_validation(self) -> str | None:
+        """What the fitted model lost for want of validation queries, if it is one that stops early by them."""
+        patience, name = getattr(self, "early_stopping", None), type(self).__name__
+        if patience is None or self.cost_without_validation is None or self.interrupted_:
+            return None
+        if "validation" not in self.training_:
+            if self.n_iter_ <= patience:
+                return None
+            split = "train, valid = gainful.split(data, (0.8, 0.2)) and eval_set=valid"
+            how = wording(split, "gainful data convert DATA FOLDER --split 0.8,0.2 and --valid")
+            return (
+                f"{name} kept all {self.n_iter_} iterations, which lost {self.cost_without_validation} NDCG@10 on real "
+                f"data: early_stopping needs validation data; {how} hold a fifth of the queries out"
+            )
+        n = self.training_["validation"]["queries"]
+        if n >= FEW_QUERIES or self.training_["validation"]["iteration"] == self.n_iter_:
+            return None
+        return (
+            f"{plural(n, 'validation query', 'validation queries')} chose the iteration of {name}, largely by chance; "
+            f"give {FEW_QUERIES} or more, choose it by gainful.tune with folds, or set early_stopping=None"
+        )
 
     def _refuse_checkpoint(self) -> None:
         """Raise if training cannot resume from a checkpoint."""

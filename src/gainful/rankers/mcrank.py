@@ -77,6 +77,11 @@ class McRank(TreeRanker):
     def _accepts_init_scores(self) -> bool:
         return self.mode == "regression"  # classes have one score each
 
+    def _why_not_monotone(self) -> str | None:
+        if self.mode == "classification":
+            return "(the odds of one grade fall where another's rise); use mode='ordinal' or mode='regression'"
+        return super()._why_not_monotone()
+
     def _fits_grades(self) -> bool:
         return self.mode == "regression" and self.relevance == "grade"
 

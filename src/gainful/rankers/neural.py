@@ -73,6 +73,7 @@ class NeuralRanker(WithLoss, Ranker):
 
     space: ClassVar[Space] = NET_SPACE
     resumes: ClassVar[bool] = True
+    cost_without_validation: ClassVar[str | None] = ".04 to .10"
     accepts_init_scores: ClassVar[bool] = True
 
     loss: Any = parameter(
