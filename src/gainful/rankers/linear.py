@@ -124,17 +124,15 @@ class LossMinimizer(WithLoss, PathOverC, Ranker):
         self.solver_ = self._solver(self.loss_)
         state = self._path_state(data, monitor)
         self._follow_path(state, monitor)
-        if np.abs(self.coef_ * state.scales).max(initial=0.0) < LEAST_WEIGHT and self._has_flat_start(data):
+        moved = np.abs(self.coef_ * np.where(np.isfinite(state.scales), state.scales, 0.0)).max(initial=0.0)
+        learnable = np.isfinite(state.scales).any() and (data.has_pairs or data.lowest_grade < data.highest_grade)
+        if moved < LEAST_WEIGHT and learnable and not self.loss_.convex:
             warnings.warn(
                 f"{self._name_for_errors()} has learned nothing: no weight left 0, around which the loss is flat, as "
                 "where lists are far longer than its cut-off; use another loss, such as lambda",
                 ConvergenceWarning,
                 stacklevel=4,
             )
-
-    def _has_flat_start(self, data: Dataset) -> bool:
-        """Whether weights of 0 are no minimum that a convex loss, or data with nothing to learn, would explain."""
-        return not self.loss_.convex and (data.has_pairs or data.lowest_grade < data.highest_grade)
 
     def _fit_one(self, state: Any, C: float, monitor: Monitor) -> None:
         super()._fit_one(state, C, monitor)
