@@ -68,7 +68,7 @@ class Artificial:
         store: str | Path | None = None,
     ):
         entered = resolve_rankers(rankers)
-        wanted = {"n_trees": trees, "n_leaves": leaves, "learning_rate": rate, "early_stopping": None}
+        wanted = {"n_trees": trees, "n_leaves": leaves, "learning_rate": rate, "early_stopping": trees}
         models = {}
         for label, (model, fixed) in entered.items():
             if not isinstance(model, Ranker):

@@ -101,7 +101,7 @@ def test_out_of_fold_scores_are_of_models_that_did_not_see_the_query(parts, blen
 def test_the_trees_of_a_member_end_with_the_iteration_that_is_best_for_all_folds():
     data = gainful.make_artificial(60, n_docs=12, n_features=6, seed=5)
     data = data.replace(y=np.random.default_rng(0).permutation(data.y))  # noise: every fold alone stops elsewhere
-    spec = "lambdamart:n_trees=60:n_leaves=4:min_docs_in_leaf=3:early_stopping=none"
+    spec = "lambdamart:n_trees=60:n_leaves=4:min_docs_in_leaf=3:early_stopping=60"
     member = Blend([spec], folds=3, n_jobs=1).fit(data).members_[0]
     folds, measure = QueryFolds(data, 3, seed=0), gainful.metric("ndcg@10")
     total = np.zeros(60)
@@ -128,7 +128,7 @@ def test_folds_without_a_value_have_no_say_in_where_trees_end():
     for q in silent:
         y[data.offsets[q] : data.offsets[q + 1]] = 0
     data = data.replace(y=y)
-    spec = "lambdamart:n_trees=40:n_leaves=4:min_docs_in_leaf=3:early_stopping=none"
+    spec = "lambdamart:n_trees=40:n_leaves=4:min_docs_in_leaf=3:early_stopping=40"
     fitted = Blend([spec], folds=3, n_jobs=1, metric="ndcg@10(empty=skip)").fit(data)
     folds, curves = QueryFolds(data, 3, seed=0), []
     for k in (1, 2):

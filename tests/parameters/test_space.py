@@ -147,6 +147,8 @@ def test_no_ranker_searches_what_changes_nothing():
     assert {"alpha", "k", "learning_rate"} <= searched("shf-sdcg") - {"regression"} == searched("shf-sdcg")
     assert "regression" in searched("reg-shf-sdcg")
     assert searched("ndcg-reduction") == {"max_pairs"}
+    assert searched("rankmm-1") == searched("rankmm-2", solver="stochastic") == {"C"}
+    assert searched("rankmm-2") == searched("rankmm-3") == {"solver", "C"}  # every C has the same minimum
 
 
 def test_nets_without_hidden_units_have_no_dropout_to_tune():

@@ -457,7 +457,7 @@ def _fit_with_bar(
     checkpoint: Checkpoint | None,
     debias: str | None = None,
 ) -> None:
-    from gainful.cli.console import progress_bars, say
+    from gainful.cli.console import progress_bars, say, warn
     from gainful.cli.inputs import print_data_warnings
     from gainful.data.checks import skip_checks
     from gainful.training.monitor import Progress
@@ -477,6 +477,8 @@ def _fit_with_bar(
         model.fit(data, eval_set=valid, progress=show, checkpoint=checkpoint, debias=debias)
     for note in notes:
         say(note)
+    if (lost := model._note_on_validation()) is not None:
+        warn(lost)
 
 
 @contextmanager
@@ -520,13 +522,13 @@ def _validation_files(given: list[str] | None) -> dict[str, Path]:
 
 
 def _validation_facts(model: Ranker, names: list[str]) -> dict[str, float | None]:
-    """The best value on the validation data, or on each of several sets the one of the iteration that was best."""
-    metric = _metric_name(model)
+    """The value of the model kept on the validation data, or on each of several sets."""
+    metric, kept = _metric_name(model), model.training_["validation"]["iteration"]
     known = [row for row in model.history_ if row["validation"] is not None]
-    best = max(known, key=lambda row: row["validation"], default=None)
-    if len(names) == 1 or best is None:
-        return {f"validation {metric}": None if best is None else best["validation"]}
-    return {f"validation {name} {metric}": best[f"validation {name}"] for name in names}
+    row = max(known, key=lambda row: (row["iteration"] == kept, row["validation"]), default=None)
+    if len(names) == 1 or row is None:
+        return {f"validation {metric}": None if row is None else row["validation"]}
+    return {f"validation {name} {metric}": row[f"validation {name}"] for name in names}
 
 
 def _refuse_same_file(

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gainful.data.categories import named_by_words
+from gainful.data.categories import numbers_of_words, only_ordered, unordered
 from gainful.data.columns import place_of_feature, values_of_feature
 from gainful.data.dataset import RankingData
 from gainful.data.judgments import Run
@@ -238,14 +238,14 @@ def baseline_from_function(function: Callable[..., Any]) -> Baseline:
 
 def numbers_of(data: RankingData) -> Any:
     """The features, for what knows nothing of the words behind codes."""
-    words = named_by_words(data.categories)
-    if words:
-        name = (data.feature_names or ())[words[0]]
+    texts = [j for j in unordered(data.categories) if numbers_of_words((data.categories or ())[j] or ()) is None]
+    if texts:
+        name = (data.feature_names or ())[texts[0]]
         raise DataError(
             f"feature {name!r} holds text, of which a function or model of X would see only codes; give a function "
             "whose first parameter is called data, to get the whole data set"
         )
-    return data.X
+    return data.with_categories(only_ordered(data.categories)).X
 
 
 def checked_scores(scores: Any, data: RankingData) -> Array:

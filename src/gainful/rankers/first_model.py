@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,14 @@ def fit_first(init: Any, eval_metric: Any, data: RankingData, monitor: Monitor) 
 
     key = (text_of(init), str(eval_metric), None if valid is None else zlib.crc32(valid.y.tobytes()))
     return share(data, ("first model", key), fit)
+
+
+def with_signs(first: Any, signs: Sequence[int]) -> Ranker:
+    """A copy of a linear ranker without the weights against these signs."""
+    found = copy.copy(first)
+    found.coef_ = np.where(found.coef_ * np.array(signs) < 0.0, 0.0, found.coef_)
+    found.__dict__.pop("certificate_", None)  # which is that of other weights
+    return found  # type: ignore[no-any-return]
 
 
 def add_scores(first: Ranker, data: RankingData) -> RankingData:

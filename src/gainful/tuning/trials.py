@@ -372,10 +372,6 @@ def _training_metric(model: Ranker) -> Metric | None:
 
 
 def kept_iteration(model: Ranker) -> int:
-    """The iteration a fitted ranker kept: the best on its validation data, or the last without any."""
-    if hasattr(model, "best_iteration_"):
-        return int(model.best_iteration_)
-    scored = [-np.inf if row["validation"] is None else row["validation"] for row in model.history_]
-    if np.count_nonzero(np.isfinite(scored)) < 2:
-        return int(model.n_iter_)
-    return int(np.nanargmax(scored)) + 1
+    """The iteration a fitted ranker kept."""
+    facts = getattr(model, "training_", {}).get("validation")
+    return int(model.n_iter_ if facts is None else facts["iteration"])

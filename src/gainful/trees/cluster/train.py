@@ -26,7 +26,7 @@ from gainful.training.monitor import Monitor
 from gainful.trees.cluster import workers
 from gainful.trees.cluster.rounds import Rounds
 from gainful.trees.cluster.settings import network_of
-from gainful.trees.grow import check_saved_trees, draws_at_random, warn_if_leaves_are_too_large
+from gainful.trees.grow import check_saved_trees, draws_at_random
 from gainful.trees.lightgbm_library import lgb
 from gainful.trees.lightgbm_private import log_to
 from gainful.trees.objective import GradientSize, natural_scale
@@ -74,7 +74,6 @@ def grow_on_cluster(
         growth.find_bins(categorical, exact_bins)
         if start is None and factory is not None and not growth.bins.can_split:
             # LightGBM accepts no gradients for trees without a split: no trees, and all scores are 0
-            warn_if_leaves_are_too_large(data, params)  # type: ignore[arg-type]
             return growth.empty_booster(), None
         with monitor:
             growth.run(n_trees)
