@@ -6,6 +6,7 @@ conventions, Ctrl-C keeps the trees so far, and an objective may change from one
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
