@@ -55,7 +55,7 @@ def lend_openmp() -> None:
         return
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    Path(folder, "libgomp.so.1").symlink_to(copies[0])
+    shutil.copy(copies[0], Path(folder, "libgomp.so.1"))
     paths = [folder, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(paths)  # for the processes started here
     importlib.import_module("gainful.trees.lightgbm_library")  # for this one

@@ -425,7 +425,7 @@ def test_a_killed_training_resumes_with_the_same_result(parts, tmp_path, monkeyp
 
 
 def test_fits_run_side_by_side_as_far_as_the_limit_allows(parts, monkeypatch):
-    monkeypatch.setattr(folds_module, "openmp_threads", lambda wanted, work: 8)
+    monkeypatch.setattr(folds_module, "threads_worth", lambda wanted, work: 8)
     one = 2 * 12 * parts[0].n_rows * parts[0].n_features
     for limit, workers in ((3 * one, 3), (1, 1), ("off", 8)):
         with memory_limit(limit):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -581,15 +580,6 @@ print(run_interruptibly(stuck, grace_seconds=0.2))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "(True, True)"
-
-
-def test_a_terminal_without_unicode_gets_question_marks():
-    done = subprocess.run(
-        [sys.executable, "-m", "gainful", "rankers", "lambdamart"], capture_output=True,
-        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
-    )  # fmt: skip
-    assert done.returncode == 0
-    assert b"?" in done.stdout
 
 
 def test_a_reader_that_leaves_early_is_not_an_error(folder, model):

@@ -18,11 +18,12 @@ root=$roots/$suite
   touch "$root/.made"
 }
 clean_up() {
-  umount "$root/proc" "$root/dev/shm" "$root/dev/pts" "$root${PIP_FIND_LINKS:-/none}" 2> /dev/null || true
+  umount "$root/proc" "$root/sys" "$root/dev/shm" "$root/dev/pts" "$root${PIP_FIND_LINKS:-/none}" 2> /dev/null || true
   [ -n "${ROOTS:-}" ] || rm -rf --one-file-system "$roots"
 }
 trap clean_up EXIT
 mount -t proc proc "$root/proc"
+mount -t sysfs -o ro sysfs "$root/sys"
 mount -t tmpfs tmpfs "$root/dev/shm"
 mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
 if [ -d "${PIP_FIND_LINKS:-/none}" ]; then  # a folder of wheels
