@@ -174,7 +174,7 @@ def maximise(
         path.append(theta)
         theta = theta | {name: prior.maximise(sums[name], theta[name]) for name, prior in priors.items()}
         if len(path) == 2 and len(history) >= PLAIN_STEPS:
-            back, theta, path = theta, _long_step(*path, theta), []
+            back, theta, path = theta, _long_step(path[0], path[1], theta), []
         path = path[-1:]
     return Fitted(theta, sums, dict(priors), history, converged)
 
