@@ -9,7 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.blending.checkpoints import members_state, stored_members, stored_seed
-from gainful.blending.folds import LARGE, Clock, FoldFit, Job, QueryFolds, end_together, fit_folds, is_large
+from gainful.blending.folds import (
+    LARGE,
+    Clock,
+    FoldFit,
+    Job,
+    QueryFolds,
+    end_together,
+    fit_folds,
+    is_large,
+    what_is_left,
+)
 from gainful.blending.leaderboard import Leaderboard, Row
 from gainful.blending.members import (
     Member,
@@ -209,6 +219,7 @@ class BlendedRanker(Ranker):
                     fits[i].append(result)
             if chosen.start == 0 and self.drops:
                 self._drop_hopeless(folds, batch, fits, failures, members)
+        self._go_on(folds, batch, fits, failures, clock)
         made = []
         for candidate, mine, failure in zip(batch, fits, failures, strict=True):
             mine = mine if failure else self._end_together(folds, mine, clock)
@@ -216,6 +227,27 @@ class BlendedRanker(Ranker):
             if failure or mine:
                 made.append(member.drop(failure) if failure else member)
         return made
+
+    def _go_on(
+        self,
+        folds: QueryFolds,
+        batch: Sequence[Candidate],
+        fits: list[list[FoldFit]],
+        failures: Sequence[str],
+        clock: Clock,
+    ) -> None:
+        """Train what is left until the other folds can choose the iteration of each fold, as far as there is time."""
+        going_on = [i for i in range(len(batch)) if not failures[i]]
+        while going_on and not clock.over:
+            left = [(i, job) for i in going_on for job in what_is_left(folds, batch[i].ranker, fits[i])]
+            results = fit_folds(folds, [job for _, job in left], clock, self.n_jobs) if left else []
+            going_on = []
+            for (i, job), result in zip(left, results, strict=True):
+                if isinstance(result, FoldFit):
+                    fits[i] = [result if fit is job.before else fit for fit in fits[i]]
+                    if job.before is not None and len(result.curve) > len(job.before.curve):
+                        going_on.append(i)
+            going_on = sorted(set(going_on))
 
     @staticmethod
     def _end_together(folds: QueryFolds, fits: list[FoldFit], clock: Clock) -> list[FoldFit]:
@@ -251,14 +283,18 @@ class BlendedRanker(Ranker):
         counting = [one for one in members if not one.dropped]
         value = None
         if counting:
-            weights = self._member_weights(counting, folds)
-            values = values_of_scores(blend_scores(counting, weights), folds, self._validation_metric())
+            values = values_of_scores(self._blend_scores(counting, folds), folds, self._validation_metric())
             value = mean_and_error(values, folds.data.query_weights)[0]
         return monitor.step(validation=value, member=member.spec)
 
-    def _member_weights(self, members: Sequence[Member], folds: QueryFolds) -> Array:
+    def _blend_scores(self, members: Sequence[Member], folds: QueryFolds) -> Array:
+        return blend_scores(members, folds, lambda queries: self._member_weights(members, folds, queries))
+
+    def _member_weights(self, members: Sequence[Member], folds: QueryFolds, queries: Any = slice(None)) -> Array:
+        """The weights by the values of these queries."""
         if isinstance(self.weights, str):
-            return choose_weights(self.weights, np.array([one.values for one in members]), folds.data.query_weights)
+            values, weights = np.array([one.values for one in members]), folds.data.query_weights
+            return choose_weights(self.weights, values[:, queries], None if weights is None else weights[queries])
         given = np.asarray(self.weights, dtype=np.float64)[: len(members)]  # an interrupted training has fewer
         return given / given.sum() if given.sum() > 0.0 else np.full(len(given), 1.0 / len(given))
 
@@ -273,7 +309,7 @@ class BlendedRanker(Ranker):
             raise DataError(f"{type(self).__name__} could train no member ({reasons})")
         weights = self._member_weights(counting, folds)
         measure = self._validation_metric()
-        scores = blend_scores(counting, weights)
+        scores = self._blend_scores(counting, folds)
         blended = values_of_scores(scores, folds, measure)
         rows, place = [], 0
         for member in members:
@@ -288,8 +324,9 @@ class BlendedRanker(Ranker):
         self.members_ = [one for one, _ in used]
         self.weights_ = np.array([w for _, w in used])
         self._keep([model for one, _ in used for model in one.models], [f for one, w in used for f in one.factors(w)])
+        used_for = "choosing numbers of iterations" if any(one.peeked for one in counting) else ""
         self.leaderboard_ = Leaderboard.of_values(
-            measure.name, blended, rows, folds.data.query_weights, len(self._models)
+            measure.name, blended, rows, folds.data.query_weights, len(self._models), used_for
         )
         monitor.best_iteration = len(monitor.history)
         return scores

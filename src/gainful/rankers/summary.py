@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from gainful.display import html
-from gainful.errors import shorten
+from gainful.errors import plural, shorten
 from gainful.metrics.conventions import show
+from gainful.statistics.quality import Quality
 
 if TYPE_CHECKING:
     from gainful.rankers.base import Ranker
@@ -42,12 +43,21 @@ def _fitted_facts(model: Ranker) -> Iterator[tuple[str, Any]]:
     yield "features", f"{model.n_features_in_:,}" + ("" if names is None else f": {html.first_of(names)}")
     if getattr(model, "n_iter_", 0):
         yield "iterations", f"{model.n_iter_:,}" + (" (interrupted)" if model.interrupted_ else "")
-    best = training.get("validation")
-    if best is not None and best["best"] is not None:
-        name = str(best["metric"]).partition("(")[0]
-        place = f"{best['queries']:,} validation queries, iteration {best['iteration']:,}"
-        yield name, f"{best['best']:.4f} on {place}"
+    reached = validation_quality(model)
+    if reached is not None:
+        yield reached.metric, f"{reached.figure} {reached.place}"
     for name, value in getattr(model, "metrics_", {}).items():
         yield f"{name} when saved", html.figure(value)
     for name, value in model._facts().items():
         yield name, show(value)
+
+
+def validation_quality(model: Ranker) -> Quality | None:
+    """What a model reached on its validation data; None without any."""
+    best = getattr(model, "training_", {}).get("validation")
+    if best is None or best["best"] is None:
+        return None
+    name = str(best["metric"]).partition("(")[0]
+    chosen = sum(row.get("validation") is not None for row in model.history_) > 1
+    on = f"{plural(best['queries'], 'validation query', 'validation queries')}, iteration {best['iteration']:,}"
+    return Quality(name, best["best"], on, "choosing the iteration" if chosen else "")
