@@ -184,7 +184,7 @@ def test_a_query_is_weighed_by_what_the_others_say(parts, blend):
 
 
 def test_ctrl_c_at_the_end_of_a_batch_keeps_what_was_trained(parts, monkeypatch):
-    original, calls = blend_module.end_together, []
+    original, calls = blend_module.end_folds, []
 
     def interrupted(*given):
         calls.append(1)
@@ -192,7 +192,7 @@ def test_ctrl_c_at_the_end_of_a_batch_keeps_what_was_trained(parts, monkeypatch)
             raise KeyboardInterrupt
         return original(*given)
 
-    monkeypatch.setattr(blend_module, "end_together", interrupted)
+    monkeypatch.setattr(blend_module, "end_folds", interrupted)
     with pytest.warns(gainful.InterruptedFitWarning):
         fitted = Blend(MEMBERS, folds=2, n_jobs=1).fit(parts[0])
     assert fitted.interrupted_

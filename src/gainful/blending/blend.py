@@ -15,7 +15,7 @@ from gainful.blending.folds import (
     FoldFit,
     Job,
     QueryFolds,
-    end_together,
+    end_folds,
     fit_folds,
     is_large,
     what_is_left,
@@ -36,6 +36,7 @@ from gainful.data.limits import refuse_extremes
 from gainful.data.rows import Array, is_mapped
 from gainful.data.size import DataSize
 from gainful.errors import DataError, GainfulError, ParameterError
+from gainful.errors.kept import show_kept
 from gainful.metrics import Metric, metric
 from gainful.parameters.constraints import (
     THREADS,
@@ -222,7 +223,7 @@ class BlendedRanker(Ranker):
         self._go_on(folds, batch, fits, failures, clock)
         made = []
         for candidate, mine, failure in zip(batch, fits, failures, strict=True):
-            mine = mine if failure else self._end_together(folds, mine, clock)
+            mine = mine if failure else self._end_folds(folds, mine, clock)
             member = Member.of_fits(candidate.spec, mine, folds, self._validation_metric())
             if failure or mine:
                 made.append(member.drop(failure) if failure else member)
@@ -250,12 +251,12 @@ class BlendedRanker(Ranker):
             going_on = sorted(set(going_on))
 
     @staticmethod
-    def _end_together(folds: QueryFolds, fits: list[FoldFit], clock: Clock) -> list[FoldFit]:
+    def _end_folds(folds: QueryFolds, fits: list[FoldFit], clock: Clock) -> list[FoldFit]:
         try:
-            return end_together(folds, fits)
+            return end_folds(folds, fits)
         except KeyboardInterrupt:  # what has been trained counts
             clock.stop.set()
-            return end_together(folds, fits)
+            return end_folds(folds, fits)
 
     def _drop_hopeless(
         self,
@@ -329,6 +330,8 @@ class BlendedRanker(Ranker):
             measure.name, blended, rows, folds.data.query_weights, len(self._models), used_for
         )
         monitor.best_iteration = len(monitor.history)
+        for one in self.members_:
+            show_kept(f"member {one.spec}", one.warnings, stacklevel=5)  # the caller of fit, behind its decorator
         return scores
 
     # -- checkpoints ---------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array, is_mapped
 from gainful.data.sharded import ShardedData
 from gainful.errors import GainfulError
+from gainful.errors.kept import noted, warnings_withheld
 from gainful.metrics import Metric, metric
 from gainful.rankers.base import Ranker
 from gainful.rankers.first_model import first_ranker, text_of
@@ -161,6 +161,7 @@ class FoldFit:
     curve: Array = field(default_factory=lambda: np.empty(0))
     peeked: bool = False  # whether these queries chose which iteration it keeps
     all_trees: bool = False  # whether the model still has the trees after its best iteration
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass
@@ -224,8 +225,7 @@ def fit_folds(
             ended.put((i, _fit_one(folds, jobs[i], clock, threads)))
 
     # set once, since all threads share the filters and BLAS; the caller warns about an interruption itself
-    with warnings.catch_warnings(), one_blas_thread() if threads == 1 else nullcontext():
-        warnings.simplefilter("ignore", UserWarning)
+    with warnings_withheld(), one_blas_thread() if threads == 1 else nullcontext():
         for _ in range(workers):  # daemons: a fit that does not notice the end must not hold up the process
             Thread(target=work, daemon=True).start()
         left, until = len(jobs), float("inf")
@@ -274,7 +274,7 @@ def _fit_one(folds: QueryFolds, job: Job, clock: Clock, n_threads: int) -> FoldF
             starts = grows and model.init is not None and not job.until
             script_of_first.set(folds.script_of_first(model, job.fold, lambda _: clock.over) if starts else None)
             fit = partial(_grow_on, model) if job.until else model.fit
-            with judge.use():
+            with judge.use(), noted() as notes:
                 fit(folds.train(job.fold), eval_set=valid, progress=watch)
             rows = folds.train(job.fold) if valid is None else valid
             scores = np.asarray(model.predict(rows), dtype=np.float64)
@@ -291,7 +291,8 @@ def _fit_one(folds: QueryFolds, job: Job, clock: Clock, n_threads: int) -> FoldF
     curve = np.array(values, dtype=np.float64) if job.script is None or before is None else before.curve
     peeked = job.script is None and int(np.isfinite(curve).sum()) > 1
     complete = not cut if before is None else before.complete
-    return FoldFit(job.fold, model, scores, seconds + (before.seconds if before else 0), complete, curve, peeked, grows)
+    seconds += before.seconds if before else 0.0
+    return FoldFit(job.fold, model, scores, seconds, complete, curve, peeked, grows, tuple(notes))
 
 
 def _grow_on(model: TreeRanker, data: Dataset, **how: Any) -> None:
@@ -336,7 +337,7 @@ def _agree(script: Array, curve: Array) -> bool:
     return bool(np.isfinite(script).any() and np.isfinite(curve).all() and np.nanargmax(script) == np.argmax(curve))
 
 
-def end_together(folds: QueryFolds, fits: Sequence[FoldFit]) -> list[FoldFit]:
+def end_folds(folds: QueryFolds, fits: Sequence[FoldFit]) -> list[FoldFit]:
     """The fits of one ranker; if they are trees, each ends with the iteration that is best for the other folds."""
     curves = {fit.fold: fit.curve for fit in fits}
     ended = []

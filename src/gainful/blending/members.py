@@ -38,6 +38,7 @@ class Member:
     complete: bool = True
     peeked: bool = False  # whether its queries chose an iteration of the model that scored them
     dropped: str = ""  # why it does not count
+    warnings: tuple[str, ...] = ()  # of its fits
 
     @classmethod
     def of_fits(cls, spec: str, fits: Sequence[FoldFit], folds: QueryFolds, metric: Metric) -> Member:
@@ -63,6 +64,7 @@ class Member:
             sum(fit.seconds for fit in fits),
             len(fits) == folds.trained and all(fit.complete for fit in fits),
             any(fit.peeked for fit in fits),
+            warnings=tuple(dict.fromkeys(text for fit in fits for text in fit.warnings)),
         )
 
     def factors(self, weight: float) -> list[float]:

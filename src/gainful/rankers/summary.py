@@ -54,10 +54,11 @@ def _fitted_facts(model: Ranker) -> Iterator[tuple[str, Any]]:
 
 def validation_quality(model: Ranker) -> Quality | None:
     """What a model reached on its validation data; None without any."""
-    best = getattr(model, "training_", {}).get("validation")
-    if best is None or best["best"] is None:
+    facts = getattr(model, "training_", {}).get("validation")
+    known = [row["validation"] for row in model.history_ if row.get("validation") is not None]
+    if facts is None or (facts["best"] is None and not known):
         return None
-    name = str(best["metric"]).partition("(")[0]
-    chosen = sum(row.get("validation") is not None for row in model.history_) > 1
-    on = f"{plural(best['queries'], 'validation query', 'validation queries')}, iteration {best['iteration']:,}"
-    return Quality(name, best["best"], on, "choosing the iteration" if chosen else "")
+    best = max(known) if facts["best"] is None else facts["best"]
+    name = str(facts["metric"]).partition("(")[0]
+    on = f"{plural(facts['queries'], 'validation query', 'validation queries')}, iteration {facts['iteration']:,}"
+    return Quality(name, best, on, "choosing the iteration" if len(known) > 1 else "")

@@ -28,7 +28,7 @@ class TuneResult:
 
     ``trials`` has one mapping per trial: ``trial`` (its number; 0 is the ranker as given), ``params``, ``state``
     ("done", "pruned" or "failed"), ``value`` (None unless done), ``iterations``, ``best_iteration``, ``seconds``,
-    ``models`` (how many it trained) and ``kept`` (which of several C or l1 validation chose).
+    ``models`` (how many it trained), ``kept`` (which of several C or l1 validation chose) and ``warnings``.
     ``model`` is the ranker trained with the best parameters, or None without ``refit``.
     """
 
