@@ -101,7 +101,8 @@ def test_train_says_what_its_validation_queries_chose(settings, chooses, noisy_p
         gainful.write(part, tmp_path / f"{name}.gnf")
     files = [str(tmp_path / name) for name in ("train.gnf", "valid.gnf", "out.gainful")]
     ranker, setting = settings.split()
-    assert run_command(["train", ranker, "--set", setting, files[0], "--valid", files[1], "-o", files[2], "--json"]) == 0
+    command = ["train", ranker, "--set", setting, files[0], "--valid", files[1], "-o", files[2], "--json"]
+    assert run_command(command) == 0
     told = json.loads(capsys.readouterr().out)
     assert (SAYS in told["validated"]) is chooses
 

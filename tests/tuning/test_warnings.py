@@ -46,5 +46,5 @@ def test_blends_show_those_of_the_members_that_count(parts):
     members = [Grumbling(alpha=0.7), Grumbling(alpha=2.0), "regression"]
     with pytest.warns(DataWarning) as caught:
         model = Blend(members, folds=3, weights=[1, 0, 1], n_jobs=2).fit(parts[0])
-    assert _texts(caught) == ["member Grumbling:alpha=0.7: alpha is 0.7"]
+    assert _texts(caught) == ["member Grumbling: alpha is 0.7"]
     assert np.isfinite(model.predict(parts[2])).all()
