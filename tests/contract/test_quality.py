@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 
@@ -10,6 +11,7 @@ import pytest
 
 import gainful
 from gainful.cli import run as run_command
+from gainful.cli.distill import distill as distill_command
 
 TREES = "lambdamart:n_trees=12:n_leaves=4:min_docs_in_leaf=3:n_jobs=1"
 MEMBERS = ["regression", TREES]
@@ -118,3 +120,8 @@ def test_distill_says_so_on_the_command_line(noisy_parts, tmp_path, capsys):
         assert (SAYS in json.loads(capsys.readouterr().out)["measured"]) is says
         stored = gainful.load(tmp_path / "small.gainful").metrics_
         assert all(("on data given for training" in name) is says for name in stored)
+
+
+def test_the_command_distils_as_the_function_does():
+    ours, theirs = (inspect.signature(one).parameters for one in (gainful.distill, distill_command))
+    assert [ours[name].default for name in ("into", "grades")] == [theirs[name].default for name in ("into", "grades")]

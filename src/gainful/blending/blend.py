@@ -220,7 +220,8 @@ class BlendedRanker(Ranker):
                     fits[i].append(result)
             if chosen.start == 0 and self.drops:
                 self._drop_hopeless(folds, batch, fits, failures, members)
-        self._go_on(folds, batch, fits, failures, clock)
+        whole = zip(batch, fits, failures, strict=True)
+        self._go_on(folds, {one.ranker: mine for one, mine, failure in whole if not failure}, clock)
         made = []
         for candidate, mine, failure in zip(batch, fits, failures, strict=True):
             mine = mine if failure else self._end_folds(folds, mine, clock)
@@ -229,26 +230,18 @@ class BlendedRanker(Ranker):
                 made.append(member.drop(failure) if failure else member)
         return made
 
-    def _go_on(
-        self,
-        folds: QueryFolds,
-        batch: Sequence[Candidate],
-        fits: list[list[FoldFit]],
-        failures: Sequence[str],
-        clock: Clock,
-    ) -> None:
+    def _go_on(self, folds: QueryFolds, going_on: dict[Ranker, list[FoldFit]], clock: Clock) -> None:
         """Train what is left until the other folds can choose the iteration of each fold, as far as there is time."""
-        going_on = [i for i in range(len(batch)) if not failures[i]]
         while going_on and not clock.over:
-            left = [(i, job) for i in going_on for job in what_is_left(folds, batch[i].ranker, fits[i])]
-            results = fit_folds(folds, [job for _, job in left], clock, self.n_jobs) if left else []
-            going_on = []
-            for (i, job), result in zip(left, results, strict=True):
-                if isinstance(result, FoldFit):
-                    fits[i] = [result if fit is job.before else fit for fit in fits[i]]
-                    if job.before is not None and len(result.curve) > len(job.before.curve):
-                        going_on.append(i)
-            going_on = sorted(set(going_on))
+            left = [job for ranker, fits in going_on.items() for job in what_is_left(folds, ranker, fits)]
+            results = fit_folds(folds, left, clock, self.n_jobs) if left else []
+            grown = set()
+            for job, result in zip(left, results, strict=True):
+                if isinstance(result, FoldFit) and job.before is not None:
+                    fits = going_on[job.ranker]
+                    fits[fits.index(job.before)] = result
+                    grown |= {job.ranker} if len(result.curve) > len(job.before.curve) else set()
+            going_on = {ranker: fits for ranker, fits in going_on.items() if ranker in grown}
 
     @staticmethod
     def _end_folds(folds: QueryFolds, fits: list[FoldFit], clock: Clock) -> list[FoldFit]:

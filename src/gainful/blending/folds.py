@@ -146,7 +146,7 @@ class QueryFolds:
         return self._scripts[key][fold]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FoldFit:
     """One model trained without the queries of one fold, and its scores of these queries' rows.
 
@@ -315,22 +315,18 @@ def what_is_left(folds: QueryFolds, ranker: Ranker, fits: Sequence[FoldFit]) -> 
     curves = {fit.fold: fit.curve for fit in fits if len(fit.curve)}
     if len(fits) < 2 or len(curves) < len(fits):
         return []
-    if isinstance(ranker, TreeRanker):
-        if ranker.early_stopping is None or not all(fit.all_trees and fit.complete for fit in fits):
-            return []
-        n = min(map(len, curves.values()))
-        pooled = folds.others_curve({k: curve[:n] for k, curve in curves.items()}, fold=-1)
-        needed = max(_peak(pooled) + 1 + ranker.early_stopping, n + ranker.early_stopping // 2)
-        until = min(ranker.n_trees, needed)
-        if n >= min(ranker.n_trees, _peak(pooled) + 1 + ranker.early_stopping):
-            return []
-        return [Job(ranker, fit.fold, before=fit, until=until) for fit in fits if len(fit.curve) < until]
-    left = []
-    for fit in fits:
-        script = folds.others_curve(curves, fit.fold)
-        if fit.peeked and not _agree(script, fit.curve):
-            left.append(Job(ranker, fit.fold, before=fit, script=script))
-    return left
+    if not isinstance(ranker, TreeRanker):
+        scripts = [(fit, folds.others_curve(curves, fit.fold)) for fit in fits if fit.peeked]
+        again = [(fit, script) for fit, script in scripts if not _agree(script, fit.curve)]
+        return [Job(ranker, fit.fold, before=fit, script=script) for fit, script in again]
+    patience = ranker.early_stopping
+    if patience is None or not all(fit.all_trees and fit.complete for fit in fits):
+        return []
+    n = min(map(len, curves.values()))
+    needed = _peak(folds.others_curve({k: curve[:n] for k, curve in curves.items()}, fold=-1)) + 1 + patience
+    until = min(ranker.n_trees, max(needed, n + patience // 2))  # not tree by tree
+    short = [fit for fit in fits if len(fit.curve) < until and n < min(ranker.n_trees, needed)]
+    return [Job(ranker, fit.fold, before=fit, until=until) for fit in short]
 
 
 def _agree(script: Array, curve: Array) -> bool:

@@ -15,15 +15,14 @@ from gainful.metrics import Metric, mean_over_queries
 
 
 class Judge:
-    """Judges the next fit inside :meth:`use`: every figure on its validation data is added to ``values``.
+    """The validation metric of the next fit inside :meth:`use`, which adds every figure to ``values``.
 
     With a ``script`` the fit learns these figures instead of its own, so that its validation data choose nothing. Fits
     inside that fit are not judged.
     """
 
     def __init__(self, script: Array | None = None):
-        self.values: list[float] = []
-        self.script = script
+        self.script, self.values, self._metric = script, list[float](), None
 
     @contextmanager
     def use(self) -> Iterator[None]:
@@ -39,23 +38,15 @@ class Judge:
         known = self.script is not None and np.isfinite(self.script).any()
         return bool(known and len(self.values) > np.nanargmax(self.script))  # type: ignore[arg-type]
 
-    def judge(self, values: Array, data: RankingData) -> Array:
-        """The values of the queries as the fit learns them."""
+    def per_query(self, scores: Any, data: RankingData) -> Array:
+        values: Array = self._metric.per_query(scores, data)  # type: ignore[attr-defined]
         if self.script is not None:
             values = np.full(len(values), self.script[min(len(self.values), len(self.script) - 1)])
         self.values.append(mean_over_queries(values, data.query_weights))
         return values
 
-
-_judge: ContextVar[Judge | None] = ContextVar("judge of the next fit", default=None)
-script_of_first: ContextVar[Array | None] = ContextVar("script of the ranker that trees start from", default=None)
-
-
-class _JudgedMetric:
-    """A metric whose values on the validation data go through a judge."""
-
-    def __init__(self, metric: Metric, judge: Judge):
-        self._metric, self._judge = metric, judge
+    def __call__(self, scores: Any, data: RankingData) -> float:
+        return mean_over_queries(self.per_query(scores, data), data.query_weights)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._metric, name)
@@ -63,15 +54,16 @@ class _JudgedMetric:
     def __str__(self) -> str:
         return str(self._metric)
 
-    def __call__(self, scores: Any, data: RankingData) -> float:
-        return mean_over_queries(self.per_query(scores, data), data.query_weights)
 
-    def per_query(self, scores: Any, data: RankingData) -> Array:
-        return self._judge.judge(self._metric.per_query(scores, data), data)
+_judge: ContextVar[Judge | None] = ContextVar("judge of the next fit", default=None)
+script_of_first: ContextVar[Array | None] = ContextVar("script of the ranker that trees start from", default=None)
 
 
 def judged(metric: Metric) -> Any:
-    """The validation metric of a fit that begins: through its judge, if it has one."""
+    """The validation metric of a fit that begins: its judge, if it has one."""
     judge = _judge.get()
+    if judge is None:
+        return metric
     _judge.set(None)
-    return metric if judge is None else _JudgedMetric(metric, judge)
+    judge._metric = metric  # type: ignore[assignment]
+    return judge
