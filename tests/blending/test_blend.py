@@ -120,7 +120,7 @@ def test_the_queries_left_out_choose_nothing_of_the_model_that_scores_them(spec,
     other = Blend([spec], folds=3, n_jobs=1).fit(data)
     first, same = (model.members_[0].models[0].predict(data) for model in (one, other))
     assert np.array_equal(first, same)
-    assert not one.leaderboard_.used_for
+    assert one.leaderboard_.used_for == "training the models that chose iterations and weights"
 
 
 def test_the_trees_of_a_fold_end_with_the_iteration_that_is_best_for_the_others():

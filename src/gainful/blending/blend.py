@@ -318,7 +318,11 @@ class BlendedRanker(Ranker):
         self.members_ = [one for one, _ in used]
         self.weights_ = np.array([w for _, w in used])
         self._keep([model for one, _ in used for model in one.models], [f for one, w in used for f in one.factors(w)])
-        used_for = "choosing numbers of iterations" if any(one.peeked for one in counting) else ""
+        # a model that lacks a fold is judged on others by models that were trained on it, so what is chosen there leaks
+        stopped = any(model.n_iter_ > 1 and "validation" in model.training_ for one in counting for model in one.models)
+        weighed = len(counting) > 1 and isinstance(self.weights, str) and self.weights != "uniform"
+        used_for = "training the models that chose iterations and weights" if stopped or weighed else ""
+        used_for = "choosing numbers of iterations" if any(one.peeked for one in counting) else used_for
         self.leaderboard_ = Leaderboard.of_values(
             measure.name, blended, rows, folds.data.query_weights, len(self._models), used_for
         )
