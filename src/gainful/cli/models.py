@@ -107,6 +107,7 @@ def train(
     from gainful.formats.shards import named_features, shard_files
     from gainful.rankers.base import usual_metric
     from gainful.rankers.model_file import save
+    from gainful.rankers.summary import validation_quality
     from gainful.training.checkpoint import Checkpoint
     from gainful.tuning.trials import kept_iteration
 
@@ -171,6 +172,8 @@ def train(
     facts |= model._facts() | {name: model.training_[name] for name in ("debias",) if name in model.training_}
     if sets and board is None:
         facts |= _validation_facts(model, list(sets))
+        chosen = validation_quality(model)
+        facts |= {} if chosen is None else {"validated": chosen.place}
     if json:
         print_json(facts if board is None else facts | {"leaderboard": board.to_dict()})
         return
