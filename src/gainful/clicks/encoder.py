@@ -59,7 +59,7 @@ class ManyCodes:
 
     @property
     def bytes_needed(self) -> int:
-        stored = sum(one.nbytes for one in self.parts)
+        stored = sum(int(one.nbytes) for one in self.parts)
         return LETTER_BYTES * stored + (0 if self.are_numbers else ID_BYTES * self.n)
 
     def encode(self, words: Sequence[str], places: Array) -> Array:
