@@ -415,3 +415,17 @@ def test_few_impressions_leave_a_weak_prior():
     assert strength(1, rng.beta(3, 7, 2000)) == pytest.approx(1.0, abs=0.2)
     assert strength(200, rng.beta(3, 7, 500)) == pytest.approx(10.0, rel=0.2)
     assert strength(200, np.full(500, 0.3)) > 200
+
+
+@pytest.mark.filterwarnings("ignore:.* shown in two or more positions")
+@pytest.mark.parametrize("name", CLICK_MODELS)
+@pytest.mark.parametrize("clicked", [0, 1])
+@pytest.mark.parametrize("pages", [1, 300])
+def test_a_log_of_one_kind_of_answer_is_fitted(name, clicked, pages):
+    """All clicks or none, of many pairs or of few: the priors are learned from nothing much, and all stays finite."""
+    log = random_log(19, n_pages=pages)
+    model = click_model(name).fit(log.replace(clicked=np.full(log.n_rows, bool(clicked))))
+    for values in (*model.theta_.values(), *model.errors_.values()):
+        assert np.isfinite(values).all()
+    assert np.isfinite(model.judge().confidence).all()
+    assert (np.abs(model.attractiveness_ - clicked) < 0.7).all()

@@ -64,12 +64,10 @@ class Beta:
     def learned(self, sums: Array, theta: Array) -> Beta:
         """The prior that explains how the θ of its entries differ (empirical Bayes), one step towards it.
 
-        By the law of total variance, the variance of a prior is that of the estimates and the mean of theirs. So each
-        entry tells of the prior as far as it is surer than the prior alone. One entry more, which is known and uniform
-        about the mean, keeps few entries that happen to agree from being taken for equal.
-
-        The maximum of the objective is the posterior mean where nothing is hidden. Elsewhere it is off to the side of
-        what was not seen, by the third derivative (Tierney and Kadane, 1986), and ``shift`` takes that back.
+        The variance of a prior is that of the estimates and the mean of theirs, so an entry tells of it as far as it is
+        surer than the prior alone. One entry more, known and of strength 1, keeps few entries that happen to agree from
+        being taken for equal. Where something is hidden, the maximum of the objective is not the posterior mean, but
+        off by a third derivative (Tierney and Kadane, 1986); ``shift`` takes that back.
         """
         spread = theta * (1.0 - theta)
         information = sums[2] + self.successes * (1.0 - theta) ** 2 + self.failures * theta**2

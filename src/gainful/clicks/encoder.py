@@ -59,8 +59,8 @@ class ManyCodes:
 
     @property
     def bytes_needed(self) -> int:
-        stored = sum(one.nbytes for one in self.parts)
-        return int(LETTER_BYTES * stored + (0 if self.are_numbers else ID_BYTES * self.n))
+        stored = sum(int(one.nbytes) for one in self.parts)
+        return LETTER_BYTES * stored + (0 if self.are_numbers else ID_BYTES * self.n)
 
     def encode(self, words: Sequence[str], places: Array) -> Array:
         """Codes that :meth:`finish` turns into final ones."""

@@ -124,8 +124,8 @@ class Interleaver:
 
 
 @dataclass
-class Mixed:
-    """Interleaved lists of a request: for each query the order to show and its impression id, and the lines to log."""
+class Lists:
+    """What a request is answered with: for each query the order to show and its impression id, and the lines to log."""
 
     orders: list[Array] = field(default_factory=list)
     impressions: list[str | None] = field(default_factory=list)
@@ -143,13 +143,13 @@ class Experiment:
 
     def interleave(
         self, ids: Sequence[Sequence[Any]], orders: Sequence[Array], others: Sequence[Array], top: int | None
-    ) -> Mixed:
+    ) -> Lists:
         """The lists to show, from the orders of both models.
 
         The first documents are interleaved; those below are in the order of the first model.
         """
         length = min(self.interleaver.length, top or self.interleaver.length)
-        mixed = Mixed()
+        mixed = Lists()
         for number, (names, order, other) in enumerate(zip(ids, orders, others, strict=True)):
             if not len(order):
                 mixed.orders.append(order)
@@ -170,7 +170,7 @@ class Experiment:
             mixed.lines.append(line)
         return mixed
 
-    def log(self, mixed: Mixed) -> bool:
+    def log(self, mixed: Lists) -> bool:
         """Log what is about to be shown; False if it cannot be, and must not be shown."""
         return not mixed.lines or self.interleaver.log.append(mixed.lines)
 

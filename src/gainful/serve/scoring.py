@@ -21,7 +21,7 @@ from gainful.errors import DataError, GainfulError, shorten
 from gainful.explanation.explain import feature_row, pair_explanation, row_explanation
 from gainful.rankers.base import LinearScores
 from gainful.serve import plain_bodies
-from gainful.serve.interleaving import Experiment, Mixed, why_not_together
+from gainful.serve.interleaving import Experiment, Lists, why_not_together
 from gainful.serve.model_slot import Served
 from gainful.serve.npy_bodies import read_matrix
 from gainful.serve.plain_bodies import Plain, read_plain
@@ -100,26 +100,18 @@ class Job:
         scores = self._scores(X, [len(query.documents) for query in queries])
         orders = _orders(queries, scores)
         if self.experiment is None:
-            return self._ranking(request, queries, X, scores, orders)
+            return self._answer(request, queries, X, scores, Lists(orders))
         mixed = self._interleave(self.experiment, request, queries, X, orders, body)
         if mixed is not None:
-            answer = self._ranking(request, queries, X, scores, mixed.orders, mixed.impressions)
+            answer = self._answer(request, queries, X, scores, mixed)
             self._check_time()
             if self.experiment.log(mixed):
                 return answer
-        return self._ranking(request, queries, X, scores, orders, [None] * len(orders))
+        return self._answer(request, queries, X, scores, Lists(orders, [None] * len(orders)))
 
-    def _ranking(
-        self,
-        request: Ranking,
-        queries: Groups,
-        X: Array,
-        scores: Array,
-        orders: Sequence[Array],
-        impressions: Sequence[str | None] = (),
-    ) -> Answer:
-        ranked, start = [], 0
-        for number, (query, order) in enumerate(zip(queries, orders, strict=True)):
+    def _answer(self, request: Ranking, queries: Groups, X: Array, scores: Array, lists: Lists) -> Answer:
+        ranked, start, impressions = [], 0, lists.impressions
+        for number, (query, order) in enumerate(zip(queries, lists.orders, strict=True)):
             end = start + len(query.documents)
             documents = self._rank(query.documents, X[start:end], scores[start:end], order, request)
             impression = {"impression": impressions[number]} if impressions else {}
@@ -134,7 +126,7 @@ class Job:
 
     def _interleave(
         self, experiment: Experiment, request: Ranking, queries: Groups, X: Array, orders: list[Array], body: bytes
-    ) -> Mixed | None:
+    ) -> Lists | None:
         """The lists to show; None if the second model cannot take part."""
         second = Job(experiment.second, self.deadline, self.max_rows, is_npy=self.is_npy)
         why = why_not_together(self.served, second.served)
