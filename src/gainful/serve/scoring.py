@@ -366,7 +366,7 @@ def _refuse_equal_ids(queries: Groups) -> None:
         ids = [document.id for document in query.documents]
         if (types := set(map(type, ids))) == {type(None)}:
             ids = []  # they are numbered
-        elif types != {str}:
+        elif len(types) > 1:  # numbers beside texts, or beside places
             ids = [str(_id_of(one, i)) for i, one in enumerate(query.documents)]
         if len(set(ids)) < len(ids):
             first: dict[Any, int] = {}
