@@ -100,7 +100,7 @@ def test_error_rates_are_counted_and_kept(tmp_path, capsys, monkeypatch):
     assert skewed["warned"] == 1.0
     assert skewed["unwarned"] == 0.0
     assert abs(normal["power"] - 0.8) < 0.08
-    assert "✗" not in page.read_text()
+    assert "✗ /" not in page.read_text()
     assert "| very skewed | ." in page.read_text()
     kinds = {kind.name: kind for kind in rates.KINDS}
     assert rates.verdict(kinds["t"], skewed) == "warned"

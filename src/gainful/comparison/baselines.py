@@ -284,16 +284,12 @@ def notes_on(models: Mapping[str, Ranker | Baseline], tuned: bool, validated: bo
     ]
     if validated and to_the_end and stopped:
         lines.append(
-            f"Not the same use of the validation queries: {_some(stopped)} chose the number of iterations on them, "
-            f"{_some(to_the_end)} trained to the end of what was set."
+            f"Not the same use of the validation queries: {', '.join(stopped)} chose the number of iterations on them, "
+            f"{', '.join(to_the_end)} trained to the end of what was set."
         )
     if tuned and trained:
         lines.append(f"Not tuned, used with the parameters given: {', '.join(trained)}.")
     return lines
-
-
-def _some(labels: Sequence[str]) -> str:
-    return ", ".join(labels[:3]) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
 
 
 def _rest_last(scores: Array, known: Array) -> Array:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gainful.data.rows import Array
 from gainful.statistics.paired import FEW, N_FLIPS, POWER, ROUNDING, few_differing, least_p, skewed
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison, PairedTest
 
-TRIALS_PER_PARAMETER = 3  # from which on marks stood still (benchmarks/experiment_search_seeds.py)
+TRIALS_PER_PARAMETER = 5  # fewer, and the seed of the search counts (benchmarks/experiment_search_seeds.py)
 NAMED = 3  # rankers that a sentence names; the rest are counted
 WILCOXON_ALONE = (
     "Marks follow Wilcoxon's test alone, which assumes that differences are symmetric about their median: where they "
@@ -129,41 +128,30 @@ def _about_errors(comparison: Comparison, heading: str) -> list[str]:
             f"holds the true mean less often than it says, and a test at {comparison.alpha:g} calls equal means "
             "different up to three times as often."
         ]
-    pairs = _tested_pairs(comparison) if comparison.tests else []
-    if not pairs:
+    others = [label for label in comparison.labels if label != comparison.baseline]
+    pairs = [(label, comparison.baseline) for label in others]
+    if comparison.choices.all_pairs:
+        pairs = list(combinations(comparison.labels, 2))
+    if not pairs or not comparison.tests:
         return []
     d = comparison.weighted_differences(pairs, heading)
     differ = ((d != 0) & ~np.isnan(d)).sum(axis=0)
+    names = np.array([f"{first} against {second}" for first, second in pairs])
     few = few_differing(d) & (differ > 0)
     uneven = skewed(d) & ~few
     lines = []
     if few.any():
         lines.append(
-            f"Tests and intervals of {_differences(comparison, pairs, few)} may err more often than they say: only "
+            f"Tests and intervals of {_names(names[few].tolist())} may err more often than they say: only "
             f"{differ[few].max()} of the test queries differ, fewer than {FEW}."
         )
     if uneven.any():
         lines.append(
-            f"Skewed differences: a few large ones on one side decide {_differences(comparison, pairs, uneven)}. A "
+            f"Skewed differences: a few large ones on one side decide the mean of {_names(names[uneven].tolist())}. A "
             f"test at {comparison.alpha:g} then calls equal means different up to twice as often as it says. Look at "
             "these queries, or test on more."
         )
     return lines
-
-
-def _tested_pairs(comparison: Comparison) -> list[tuple[str, str]]:
-    """The pairs whose differences are shown with a p-value: with the baseline, or all."""
-    if comparison.choices.all_pairs:
-        return list(combinations(comparison.labels, 2))
-    return [(label, comparison.baseline) for label in comparison.labels if label != comparison.baseline]
-
-
-def _differences(comparison: Comparison, pairs: Sequence[tuple[str, str]], chosen: Array) -> str:
-    """The chosen pairs in words."""
-    named = [pair for pair, is_chosen in zip(pairs, chosen, strict=True) if is_chosen]
-    if comparison.choices.all_pairs:
-        return f"the differences {_names([f'{first} − {second}' for first, second in named])}"
-    return f"the differences of {_names([label for label, _ in named])} from {comparison.baseline}"
 
 
 def _about_points(comparison: Comparison, heading: str) -> list[str]:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gainful.data.dataset import RankingData
-from gainful.data.rows import Array
 from gainful.data.splits import Split, folds, split
 from gainful.data.times import take_times
 from gainful.errors import DataError, ParameterError, wording
 from gainful.tuning.store import fingerprint
 
-LIKELY = math.log(1e6)  # orders: documents in the same order of as many are the same
+LIKELY = np.log(1e6)  # orders: documents in the same order of as many are the same
 
 
 def as_splits(
@@ -186,24 +184,13 @@ def _shared_query(part: RankingData, test: RankingData) -> Any:
 
 
 def _is_rescaled(one: RankingData, other: RankingData) -> bool:
-    """Whether two queries have equal grades and every feature orders the documents alike, which chance does not do."""
-    if one.n_rows != other.n_rows or not np.array_equal(one.y, other.y):
+    """Whether two queries have equal grades and every feature orders their documents alike, beyond chance."""
+    from scipy.special import gammaln
+    from scipy.stats import rankdata
+
+    if one.X.shape != other.X.shape or not np.array_equal(one.y, other.y):
         return False
-    orders = set()
-    for column in range(one.n_features):
-        order, theirs = (_dense_ranks(data, column) for data in (one, other))
-        if not np.array_equal(order, theirs):
-            return False
-        orders.add(tuple(order.tolist()))
-    # The number of orders that the features could have had, as if those that differ were independent.
-    chances = sum(
-        math.lgamma(len(order) + 1) - sum(math.lgamma(order.count(r) + 1) for r in set(order)) for order in orders
-    )
-    return chances > LIKELY
-
-
-def _dense_ranks(data: RankingData, column: int) -> Array:
-    """The rank of each document by one feature; equal values share a rank, and missing ones are last."""
-    values = data.X[:, [column]]
-    dense = values.toarray() if data.is_sparse else np.asarray(values)
-    return np.unique(dense.ravel(), return_inverse=True)[1]
+    dense = (np.asarray(data.X.toarray() if data.is_sparse else data.X) for data in (one, other))
+    first, second = (rankdata(np.nan_to_num(X, nan=np.inf), method="dense", axis=0) for X in dense)
+    # The orders that the features could have had, as if those that differ were independent.
+    return np.array_equal(first, second) and bool(gammaln(np.unique(first, axis=1).max(axis=0) + 1).sum() > LIKELY)
