@@ -159,7 +159,8 @@ class Columns:
 
 def _read(path: PathLike, layout: Layout, max_bytes: int | str | None) -> Columns:
     text = _text_of(path, MemoryLimit(path, max_bytes))
-    columns = _quick_columns(COMMENTS.sub(b"", text) if text.startswith(COMMENT) or b"\n#" in text else text, layout)
+    commented = COMMENT in text and (text.startswith(COMMENT) or b"\n#" in text)  # the first is quick
+    columns = _quick_columns(COMMENTS.sub(b"", text) if commented else text, layout)
     if columns is None:
         columns = _careful_columns(text, layout, path)
     _refuse_repeated(columns, text, path)
