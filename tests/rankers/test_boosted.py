@@ -85,6 +85,7 @@ def test_first_trees_may_fit_the_grades(parts):
     assert np.allclose(model.predict(test), theirs.predict(test.X), rtol=0, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:.*no tree has a split")
 @pytest.mark.parametrize("step", ["auto", "newton", "gradient"])
 def test_a_flat_start_without_gradient_is_reported(step):
     data = gainful.make_artificial(30, n_docs=400, n_features=8, seed=1)  # smooth ranks of 200, far below the cut-off

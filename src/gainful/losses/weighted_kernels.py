@@ -167,7 +167,8 @@ def _mean_gaps(i, begin, stop, to, rank, gaps, room):
         near = sums + uint64(k >> 1 if k > 0 else 0)
         far = near + uint64(n)
         total = gaps[0, near + uint64(m)] - gaps[0, near] - gaps[0, far + uint64(m)] + gaps[0, far]
-        room[to + j] = total / np.float64(m * n)
+        alone = gaps[0, uint64(middle + (rank[j] & TWICE) - mine)]  # the same bits as without ties elsewhere
+        room[to + j] = alone if m * n == 1 else total / np.float64(m * n)
 
 
 @helper(fastmath=LOOSE)

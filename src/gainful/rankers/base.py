@@ -404,8 +404,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if whole is not None:
             self._check_columns(whole.n_features, whole.feature_names)
             whole = self._own_columns(whole)
-            if whole.categories is None:
-                whole = whole.replace(categories=self._own_categories(None, whole.feature_names))
+            own = self._own_categories(None, whole.feature_names) if whole.categories is None else None
+            if own is not None:
+                whole = whole.replace(categories=own)
             whole = whole.with_categories(trained, what)
             given, names = whole.X, whole.feature_names
         else:

@@ -287,7 +287,7 @@ class TreeRanker(Ranker):
     def _end_with(self, iteration: int, *, cut: bool = True) -> None:
         """Let the fitted model end with this iteration; without ``cut``, later trees stay in ``booster_``."""
         self.best_iteration_ = iteration
-        if "validation" in self.training_:
+        if "validation" in self.training_ and 0 < iteration <= len(self.history_):
             best = float(self.history_[iteration - 1]["validation"])
             self.training_["validation"] |= {"iteration": iteration, "best": best if np.isfinite(best) else None}
         if cut:

@@ -8,6 +8,7 @@ the defaults on the validation data.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -125,8 +126,10 @@ def grid(space: Space, first: Mapping[str, Any], most: int) -> list[Params]:
                 continue
             finer = dimension.points(counts[name] + 1)
             tried = points | {name: finer}
-            extra = isinstance(dimension, Values)
-            if finer != points[name] and len(_combinations(tried, first)) <= most + extra:
+            combinations = math.prod(map(len, tried.values()))
+            if not isinstance(dimension, Values):
+                combinations = len(_combinations(tried, first))
+            if finer != points[name] and combinations <= most:
                 points, growing = tried, True
                 counts[name] += 1
     return _combinations(points, first)
