@@ -84,8 +84,9 @@ def try_out(python: Path, work: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     environment = {**kept, "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}"}
     blocks = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
-    lines = [line.partition("  #")[0] for language, text in blocks if not language for line in text.splitlines()]
-    promised = [line for line in lines if line.startswith("gainful ") and line not in NEED_AN_EXTRA.values()]
+    lines = [line for language, text in blocks if not language for line in text.splitlines()]
+    promised = [line.partition("  #")[0].strip() for line in lines if line.startswith("gainful ")]
+    promised = [line for line in promised if line not in NEED_AN_EXTRA.values()]
     expect(len(promised) > 5, f"the README has no more commands than {promised}")
     for command in (*COMMANDS, *promised):
         run(command, work, environment)

@@ -27,6 +27,7 @@ COPIES = {
     "check_sample_weight_equivalence_on_dense_data": "ranks, thresholds and batches count every row once",
     "check_sample_weight_equivalence_on_sparse_data": "ranks, thresholds and batches count every row once",
 }
+PENALTY = "the penalty is alpha times the mean weight; see test_document_weights.py, and alpha=0 below"
 
 
 class OneQuery:
@@ -73,7 +74,8 @@ class Classes(OneQuery, gainful.McRank):
 
 # each with the checks of weights that cannot apply to it
 FAMILIES = [
-    (Linear(), {}),
+    (Linear(), dict.fromkeys(COPIES, PENALTY)),
+    (Linear(alpha=0.0), {}),
     (Kernel(n_landmarks=5), dict.fromkeys(("check_sample_weights_not_overwritten", *COPIES), WHOLE_QUERIES)),
     (Selecting(), COPIES),
     (StepSum(n_rounds=3), COPIES),

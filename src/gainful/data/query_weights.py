@@ -43,6 +43,12 @@ def mean_weight(data: Dataset) -> float:
     return data.total_weight / data.n_queries
 
 
+def mean_weight_above_zero(data: Dataset) -> float:
+    """The mean weight of the queries that count at all, so that one of weight 0 is as good as absent."""
+    weights = data.query_weights
+    return 1.0 if weights is None else data.total_weight / int(np.count_nonzero(weights))
+
+
 def pair_counts(data: RankingData) -> Array:
     """|R_q|, the number of pairs of different grade in each query, by weight of documents: (n_queries,) float64.
 

@@ -196,6 +196,8 @@ def _lay_over_files() -> None:
         setattr(os, name, function)
     os.O_BINARY, os.O_TEXT = O_BINARY, O_TEXT  # type: ignore[attr-defined]
     shutil._use_fd_functions = False  # rmtree then removes by path, as on Windows
+    if hasattr(shutil, "_rmtree_impl"):  # Python 3.14 chooses the way when shutil is imported
+        shutil._rmtree_impl = shutil._rmtree_unsafe
 
 
 # -- text --------------------------------------------------------------------------------------------------------------
