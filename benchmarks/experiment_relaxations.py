@@ -22,7 +22,7 @@ import numpy as np
 import gainful
 
 TREES: dict[str, Any] = {"n_trees": 150, "n_leaves": 10, "learning_rate": 0.1, "min_docs_in_leaf": 20, "n_jobs": 1,
-                         "colsample": 1.0, "early_stopping": None}  # fmt: skip
+                         "colsample": 1.0, "early_stopping": 150}  # fmt: skip
 
 
 @numba.njit

@@ -3,8 +3,10 @@
 ``python benchmarks/interleaving.py`` simulates users (PBM with η = 1, whose clicks follow grades, 10 % noise) on
 artificial data. A ranks by grades plus noise, B by grades plus a little more noise. Each method is given many
 impressions; experiments of several sizes are drawn from them, and each is decided by its test at 5 %. It prints how
-often the better ranker is found, and the false alarms with blind users, whose clicks depend on positions alone. A/B
-testing shows A's page to half of the users and B's to the other half, and compares clicks per page (Welch's t).
+often the better ranker is found, and the false alarms with blind users, whose clicks depend on positions alone: on
+these rankings, and where B is A with its last document on top. There wins are also counted where credits differ from
+±1, for which gainful refuses the sign test. A/B testing shows A's page to half of the users and B's to the other half,
+and compares clicks per page (Welch's t).
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from gainful.clicks.interleaving import METHODS
 
 SIZES = (100, 300, 1000, 3000)
 LENGTH = 10
-FOUND, ALARMS = 1000, 1000  # experiments
+FOUND, ALARMS, PROMOTED = 1000, 1000, 200  # experiments
 QUERIES, DOCUMENTS = 40, 20
 
 
@@ -91,6 +93,13 @@ def verdicts(experiments: np.ndarray, test: str) -> np.ndarray:
     return np.array([named[gainful.analyse_interleaving(one, test=test).winner] for one in experiments])
 
 
+def count_wins(experiments: np.ndarray) -> np.ndarray:
+    """The verdicts of the exact sign test, fair or not."""
+    up, down = ((experiments * sign > 1e-9).sum(axis=1) for sign in (1, -1))
+    p = 2 * stats.binom.cdf(np.minimum(up, down), up + down, 0.5)
+    return np.where(p <= 0.05, np.sign(up - down), 0)
+
+
 def ab_verdicts(a: np.ndarray, b: np.ndarray, size: int, experiments: int) -> np.ndarray:
     first, second = draw(a, size // 2, experiments, seed=1), draw(b, size // 2, experiments, seed=2)
     found = stats.ttest_ind(first, second, axis=1, equal_var=False)
@@ -116,20 +125,27 @@ def main() -> None:
     worse = rankings(data, data.y + 1.4 * rng.normal(size=data.n_rows))
     alarm = sizes[min(1, len(sizes) - 1)]
     titles = [f"found in {size:,}" for size in sizes] + [f"false alarms in {alarm:,}", "share of blind wins for A"]
+    titles.append("false alarms in 1,000, one document on top")
     print(f"| method | {' | '.join(titles)} |\n|{' --- |' * (len(titles) + 1)}")
     n = given.impressions
     for method in METHODS:
         outcomes = interleaved_outcomes(better, worse, data, method, n, seed=5)
         blind = blind_outcomes(better, worse, method, given.alarms * alarm, seed=7)
-        for test in ("sign", "t"):
+        promoted = blind_outcomes([np.arange(LENGTH)], [np.roll(np.arange(LENGTH), 1)], method, PROMOTED * 1000, seed=9)
+        promoted = promoted.reshape(PROMOTED, 1000)
+        by_wins = share(count_wins(promoted) != 0)
+        if method != "team-draft":
+            print(f"| {method}, sign (refused) |{' |' * (len(sizes) + 2)} {by_wins} |")
+        for test in ("sign", "t") if method == "team-draft" else ("t",):
             cells = [share(verdicts(draw(outcomes, size, FOUND, seed=size), test) == 1) for size in sizes]
             cells += [share(verdicts(blind.reshape(-1, alarm), test) != 0), share(blind[blind != 0] > 0)]
+            cells.append(by_wins if test == "sign" else share(verdicts(promoted, test) != 0))
             print(f"| {method}, {test} | {' | '.join(cells)} |")
     a, b = ab_clicks(better, data, n, seed=8), ab_clicks(worse, data, n, seed=10)
     again = ab_clicks(better, data, n, seed=12)
     cells = [share(ab_verdicts(a, b, size, FOUND) == 1) for size in sizes]
     cells.append(share(ab_verdicts(a, again, alarm, given.alarms) != 0))
-    print(f"| A/B | {' | '.join(cells)} | |")
+    print(f"| A/B | {' | '.join(cells)} | | |")
     print(f"\nclicks per page: {a.mean():.3f} and {b.mean():.3f}")
     print(f"{time.process_time() - start:.0f} s of processor time")
 

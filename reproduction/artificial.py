@@ -23,6 +23,7 @@ from gainful.data.splits import Split
 from gainful.data.synthetic import make_artificial
 from gainful.errors import ParameterError
 from gainful.metrics import metric
+from gainful.parameters.constraints import check_parameters
 from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
 from gainful.tuning.store import fingerprint
@@ -68,7 +69,7 @@ class Artificial:
         store: str | Path | None = None,
     ):
         entered = resolve_rankers(rankers)
-        wanted = {"n_trees": trees, "n_leaves": leaves, "learning_rate": rate, "early_stopping": None}
+        wanted = {"n_trees": trees, "n_leaves": leaves, "learning_rate": rate}
         models = {}
         for label, (model, fixed) in entered.items():
             if not isinstance(model, Ranker):
@@ -77,6 +78,10 @@ class Artificial:
             papers = {name: value for name, value in wanted.items() if name in known} if "n_trees" in known else {}
             papers |= {"n_jobs": threads} if "n_jobs" in known else {}
             models[label] = model.set_params(**{name: v for name, v in papers.items() if name not in fixed})
+            if "n_trees" in known and "early_stopping" in known and "early_stopping" not in fixed:
+                grown = model.get_params()["n_trees"]
+                check_parameters(type(model).__name__, {"n_trees": known["n_trees"]}, {"n_trees": grown})
+                model.set_params(early_stopping=grown)  # to the end, and then the best iteration
         names = dict.fromkeys((HEADLINE, "ndcg@1", "ndcg@5"))
         measures = tuple(metric(name) for name in names)
         baseline = YARDSTICK if YARDSTICK in models else None

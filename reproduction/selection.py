@@ -68,7 +68,7 @@ def rsrank(starts: Sequence[str], split: Split, by: Metric) -> Iterator[Ranker]:
     for start in points:
         yield gainful.ranker(
             "rsrank", scale=None, step="fixed", learning_rate=0.001, truncate_every=1, init=start, eval_metric=str(by),
-            max_iter=RSRANK_ITERATIONS, tol=0.0, early_stopping=None,
+            max_iter=RSRANK_ITERATIONS, tol=0.0, early_stopping=RSRANK_ITERATIONS,
         )  # fmt: skip
 
 

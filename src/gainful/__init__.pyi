@@ -57,6 +57,7 @@ from gainful.errors import GainfulError as GainfulError
 from gainful.errors import InterruptedFitWarning as InterruptedFitWarning
 from gainful.errors import ParameterError as ParameterError
 from gainful.errors import RedundantFeaturesWarning as RedundantFeaturesWarning
+from gainful.errors import ValidationWarning as ValidationWarning
 from gainful.explanation.explain import Explanation as Explanation
 from gainful.explanation.explain import PairExplanation as PairExplanation
 from gainful.explanation.explain import explain as explain

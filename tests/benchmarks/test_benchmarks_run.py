@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import subprocess
@@ -83,18 +84,28 @@ def test_the_margin_experiment_runs():
     assert "structured-svm-tight" in done.stdout
 
 
-@slow
-def test_the_experiment_on_statistics_runs(tmp_path):
-    """Exact intervals hold in every population of 0/1 values; Wilcoxon's test errs where differences are skewed."""
-    command = [sys.executable, str(HOME / "experiment_statistics.py"), "--samples", "300", "--queries", "5,50"]
-    done = subprocess.run([*command, "--json", str(tmp_path / "found.json")], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "| mean of | interval | n = 5 | n = 50 |" in done.stdout
-    found = json.loads((tmp_path / "found.json").read_text())
-    for name, rows in found["means"].items():
-        held = {(row["interval"], row["queries"]): row["held"] for row in rows}
-        assert held["printed", 5] >= held["widened percentile", 5] - 0.01
-        if name.startswith("0/1"):
-            assert min(held["printed", 5], held["printed", 50]) >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / 300)
-    alarms = {(row["test"], row["queries"]): row["alarms"] for row in found["tests"]["NDCG-like, skewed"]}
-    assert alarms["wilcoxon", 50] > 0.1 > alarms["randomization", 50]
+def test_error_rates_are_counted_and_kept(tmp_path, capsys, monkeypatch):
+    """A stopped run goes on where it was; skewed differences are wrong more often, and warned about."""
+    monkeypatch.syspath_prepend(HOME)
+    rates = importlib.import_module("error_rates")
+    monkeypatch.setattr(rates, "SUSPECT", 1.0)
+    results, page = tmp_path / "found.json", tmp_path / "page.md"
+    how = ["--kinds", "t;interval of a 0/1 difference", "--sizes", "10", "--results", str(results), "--page", str(page)]
+    for repetitions in (200, 400):
+        monkeypatch.setattr(sys, "argv", ["error_rates.py", *how, "--repetitions", str(repetitions)])
+        rates.main()
+    found = json.loads(results.read_text())
+    normal, skewed = found["t | normal | 10"], found["t | very skewed | 10"]
+    assert normal["wrong"] < 0.09 < skewed["wrong"]
+    assert skewed["warned"] == 1.0
+    assert skewed["unwarned"] == 0.0
+    assert abs(normal["power"] - 0.8) < 0.08
+    assert "✗ /" not in page.read_text()
+    assert "| very skewed | ." in page.read_text()
+    kinds = {kind.name: kind for kind in rates.KINDS}
+    assert rates.verdict(kinds["t"], skewed) == "warned"
+    assert rates.verdict(kinds["t"], skewed | {"unwarned": skewed["wrong"]}) == "WRONG"
+    monkeypatch.setattr(rates, "KINDS", ())  # nothing to measure
+    known = dict(found)
+    rates.main()
+    assert json.loads(results.read_text()) == known

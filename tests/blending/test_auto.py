@@ -161,6 +161,7 @@ def test_ctrl_c_while_the_size_of_trees_is_sought_ends_the_search(monkeypatch):
         find_size(folds, (2, 16), {"n_jobs": 1}, 1e6, Pace(0.0, 1e-3), 1)
 
 
+@pytest.mark.filterwarnings("ignore:.*no tree has a split")  # auto shows those of the fits it keeps
 def test_where_no_tree_can_split_there_is_no_size():
     data = gainful.make_artificial(80, n_docs=6, n_features=3, seed=0)
     data, given = data.replace(X=np.ones_like(data.X)), Pace(0.0, 1e-3)

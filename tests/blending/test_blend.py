@@ -98,50 +98,93 @@ def test_out_of_fold_scores_are_of_models_that_did_not_see_the_query(parts, blen
         assert member.scores[folds.rows(k)] == pytest.approx(centred / centred.std())
 
 
-def test_the_trees_of_a_member_end_with_the_iteration_that_is_best_for_all_folds():
-    data = gainful.make_artificial(60, n_docs=12, n_features=6, seed=5)
-    data = data.replace(y=np.random.default_rng(0).permutation(data.y))  # noise: every fold alone stops elsewhere
-    spec = "lambdamart:n_trees=60:n_leaves=4:min_docs_in_leaf=3:early_stopping=none"
-    member = Blend([spec], folds=3, n_jobs=1).fit(data).members_[0]
-    folds, measure = QueryFolds(data, 3, seed=0), gainful.metric("ndcg@10")
-    total = np.zeros(60)
-    alone = []
-    for k in range(3):
-        fitted = ranker_from_spec(spec).fit(folds.train(k), eval_set=folds.valid(k))
-        curve = np.array([row["validation"] for row in fitted.history_])
-        total += curve * folds.valid(k).n_queries
-        alone.append(fitted.best_iteration_)
-    smooth = [total[np.clip(np.arange(i - 8, i + 9), 0, 59)].mean() for i in range(60)]
-    best = int(np.argmax(smooth)) + 1
-    assert [model.best_iteration_ for model in member.models] == [best] * 3 != alone
-    assert all(model.booster_.current_iteration() == best for model in member.models)
-    for k, model in enumerate(member.models):
-        assert np.array_equal(
-            member.values[folds.left_out[k]], measure.per_query(model.predict(folds.valid(k)), folds.valid(k))
-        )
+def _noise(seed, n_queries=60):
+    data = gainful.make_artificial(n_queries, n_docs=12, n_features=6, seed=seed)
+    return data.replace(y=np.random.default_rng(seed).permutation(data.y))  # every fold alone stops elsewhere
 
 
-def test_folds_without_a_value_have_no_say_in_where_trees_end():
-    data = gainful.make_artificial(45, n_docs=10, n_features=5, seed=7)
-    silent = QueryFolds(data, 3, seed=0).left_out[0]
-    y = np.random.default_rng(1).permutation(data.y)
-    for q in silent:
+CHOOSERS = ["lambdamart:n_trees=25:n_leaves=4:early_stopping=25", "lambdamart:n_trees=9:early_stopping=9:init=listnet"]
+CHOOSERS += ["listnet", "lambdarank", "adarank-ndcg", "rsrank", "coordinate-ascent:n_restarts=2", "ranksvm:C=[0.01,1]"]
+
+
+@pytest.mark.parametrize("spec", CHOOSERS)
+def test_the_queries_left_out_choose_nothing_of_the_model_that_scores_them(spec, monkeypatch):
+    data, original = _noise(3), QueryFolds.valid
+
+    def other_grades(folds, fold):
+        part = original(folds, fold)
+        return part if fold else part.replace(y=np.random.default_rng(9).permutation(part.y))
+
+    one = Blend([spec], folds=3, n_jobs=1).fit(data)
+    monkeypatch.setattr(QueryFolds, "valid", other_grades)
+    other = Blend([spec], folds=3, n_jobs=1).fit(data)
+    first, same = (model.members_[0].models[0].predict(data) for model in (one, other))
+    assert np.array_equal(first, same)
+    assert one.leaderboard_.used_for == "training the models that chose iterations and weights"
+
+
+def test_the_trees_of_a_fold_end_with_the_iteration_that_is_best_for_the_others():
+    data = _noise(2)
+    y = data.y.copy()
+    for q in QueryFolds(data, 3, seed=0).left_out[0]:  # a fold without a value has no say
         y[data.offsets[q] : data.offsets[q + 1]] = 0
     data = data.replace(y=y)
-    spec = "lambdamart:n_trees=40:n_leaves=4:min_docs_in_leaf=3:early_stopping=none"
-    fitted = Blend([spec], folds=3, n_jobs=1, metric="ndcg@10(empty=skip)").fit(data)
-    folds, curves = QueryFolds(data, 3, seed=0), []
-    for k in (1, 2):
-        alone = ranker_from_spec(f"{spec}:eval_metric=ndcg@10(empty=skip)").fit(folds.train(k), eval_set=folds.valid(k))
-        curves.append([row["validation"] for row in alone.history_])
-    best = int(np.argmax(smooth(np.mean(curves, axis=0)))) + 1
-    assert best < 40
-    assert [model.best_iteration_ for model in fitted.members_[0].models] == [best] * 3
-    assert all(model.training_["validation"]["iteration"] == best for model in fitted.members_[0].models)
+    settings = "n_leaves=4:min_docs_in_leaf=3:eval_metric=ndcg@10(empty=skip)"
+    fitted = Blend([f"lambdamart:n_trees=60:{settings}:early_stopping=60"], folds=3, n_jobs=1, metric="ndcg@10")
+    member = fitted.fit(data).members_[0]
+    folds, measure, curves = QueryFolds(data, 3, seed=0), gainful.metric("ndcg@10"), []
+    for k in range(3):
+        alone = ranker_from_spec(f"lambdamart:n_trees=60:{settings}:early_stopping=60")
+        alone.fit(folds.train(k), eval_set=folds.valid(k))
+        curves.append(smooth(np.array([row["validation"] for row in alone.history_])))
+    best = [np.argmax(curves[1] + curves[2]) + 1, np.argmax(curves[2]) + 1, np.argmax(curves[1]) + 1]
+    assert [model.best_iteration_ for model in member.models] == best
+    assert len(set(best)) > 1
+    for k, model in enumerate(member.models):
+        assert model.booster_.current_iteration() == model.training_["validation"]["iteration"] == best[k]
+        own = measure.per_query(model.predict(folds.valid(k)), folds.valid(k))
+        assert np.array_equal(member.values[folds.left_out[k]], own)
+
+
+@pytest.mark.parametrize("name", ["lambdamart", "mcrank", "gbrank", "boosted:loss=xendcg:init=listnet"])
+def test_trees_grow_until_the_curve_of_all_folds_is_out_of_patience(name):
+    data = _noise(1)
+    spec = f"{name}:n_trees=40:n_leaves=4:min_docs_in_leaf=3:early_stopping=6:learning_rate=0.05"
+    alone = [ranker_from_spec(spec) for _ in range(3)]
+    folds = QueryFolds(data, 3, seed=0)
+    for k, model in enumerate(alone):
+        model.fit(folds.train(k), eval_set=folds.valid(k))
+    lengths = [model.n_iter_ for model in alone]
+    member = Blend([spec], folds=3, n_jobs=1).fit(data).members_[0]
+    curves = [np.array([row["validation"] for row in model.history_]) for model in member.models]
+    n = min(map(len, curves))
+    peak = int(np.argmax(smooth(np.mean([curve[:n] for curve in curves], axis=0)))) + 1
+    assert n >= min(40, peak + 6)
+    assert n > min(lengths)  # this noise ends one of them early
+    for model, before in zip(member.models, alone, strict=True):
+        assert [getattr(model, one) for one in ("n_trees", "early_stopping", "warm_start")] == [40, 6, False]
+        assert not model.interrupted_
+        if before.init is None:
+            started = [[row["validation"] for row in one.history_[: before.n_iter_]] for one in (model, before)]
+            assert started[0] == started[1]
+
+
+def test_a_query_is_weighed_by_what_the_others_say(parts, blend):
+    folds = QueryFolds(parts[0], 3, seed=0)
+    before = blend._blend_scores(blend.members_, folds)
+    for group in folds.groups:
+        changed = copy.deepcopy(blend.members_)
+        for i, member in enumerate(changed):
+            member.values[group] = i  # the last would count alone
+        after = blend._blend_scores(changed, folds)
+        rows = folds.rows_of(group)
+        assert np.array_equal(after[rows], before[rows])
+        assert not np.array_equal(after, before)
+    assert sorted(np.concatenate(folds.groups)) == list(range(parts[0].n_queries))
 
 
 def test_ctrl_c_at_the_end_of_a_batch_keeps_what_was_trained(parts, monkeypatch):
-    original, calls = blend_module.end_together, []
+    original, calls = blend_module.end_folds, []
 
     def interrupted(*given):
         calls.append(1)
@@ -149,7 +192,7 @@ def test_ctrl_c_at_the_end_of_a_batch_keeps_what_was_trained(parts, monkeypatch)
             raise KeyboardInterrupt
         return original(*given)
 
-    monkeypatch.setattr(blend_module, "end_together", interrupted)
+    monkeypatch.setattr(blend_module, "end_folds", interrupted)
     with pytest.warns(gainful.InterruptedFitWarning):
         fitted = Blend(MEMBERS, folds=2, n_jobs=1).fit(parts[0])
     assert fitted.interrupted_
@@ -459,5 +502,5 @@ def test_a_blend_of_one_member_is_not_compared_with_itself(parts):
 def test_the_sentence_holds_where_no_member_scored_all_queries():
     first, second = np.array([0.5, 0.7, np.nan, np.nan]), np.array([np.nan, np.nan, 0.6, 0.8])
     rows = [(Row(name, 0.0, 0.0, 0.5, 1.0, 1), values) for name, values in (("a", first), ("b", second))]
-    board = Leaderboard.of_values("map", np.array([0.5, 0.7, 0.6, 0.8]), rows, None, 2)
-    assert board.sentence == "The blend of 2 models reaches map 0.6500 on 4 queries left out."
+    board = Leaderboard.of_values("map", np.array([0.5, 0.7, 0.6, 0.8]), rows, None, 2, "")
+    assert board.sentence == "The blend of 2 models reaches map 0.6500 ± 0.0645 on 4 queries left out."

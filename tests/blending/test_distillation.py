@@ -22,7 +22,7 @@ def teacher(parts):
 @pytest.mark.parametrize("into", [f"lambdamart:{SMALL}", f"tree-regression:{SMALL}", "regression"])
 def test_the_student_ranks_as_the_teacher_does(teacher, parts, into):
     train, valid, test = parts
-    found = gainful.distill(teacher, train, into, valid=valid, test=test)
+    found = gainful.distill(teacher, train, into, valid=valid, test=test, grades=0.0)
     ndcg = gainful.metric("ndcg@10")
     assert found.student == pytest.approx(ndcg(found.model.predict(test), test))
     assert found.teacher == pytest.approx(ndcg(teacher.predict(test), test))
@@ -32,7 +32,7 @@ def test_the_student_ranks_as_the_teacher_does(teacher, parts, into):
 
 
 def test_without_validation_queries_the_student_is_trained_to_its_end_on_all(teacher, parts):
-    found = gainful.distill(teacher, parts[0], f"tree-regression:{SMALL}", test=parts[2])
+    found = gainful.distill(teacher, parts[0], f"tree-regression:{SMALL}", test=parts[2], grades=0.0)
     assert found.model.n_iter_ == 60
     soft = parts[0].replace(y=soft_grades(teacher.predict(parts[0]), parts[0]))
     with skip_checks():

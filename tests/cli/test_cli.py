@@ -268,6 +268,7 @@ def test_train_reports_and_early_stops(capsys, folder, tmp_path):
     )  # fmt: skip
     found = json.loads(out)
     assert code == 0
+    assert found["iterations kept"] == gainful.load(tmp_path / "m").best_iteration_ == found["iterations"] - 3
     assert found["iterations"] < 300
     assert 0 < found["validation ndcg@10"] <= 1
     assert gainful.load(tmp_path / "m").engine_params == {"max_depth": 3}

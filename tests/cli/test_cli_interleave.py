@@ -57,6 +57,9 @@ def test_size(capsys):
     assert out.strip() == "1,957 impressions"
     _, out, _ = call(capsys, "interleave", "size", "--share", "0.55", "--ties", "0.6", "--json")
     assert json.loads(out) == {"impressions": 1957}
+    _, out, _ = call(capsys, "interleave", "size", "--effect", "0.1")
+    assert out.strip() == "785 impressions"
+    assert "give either --share or --effect" in refused(capsys, "interleave", "size")
 
 
 def test_refusals(folder, capsys, tmp_path):
@@ -65,6 +68,14 @@ def test_refusals(folder, capsys, tmp_path):
     assert "expected the columns impression, credit and clicked, found impression, credit" in line
     (tmp_path / "wrong.csv").write_text("impression,credit,clicked\n1,1,yes\n")
     assert "line 2: clicked must be a number, was 'yes'" in refused(
+        capsys, "interleave", "analyse", tmp_path / "wrong.csv"
+    )
+    (tmp_path / "wrong.csv").write_text("impression,credit,clicked\n1,0.5,1\n2,-0.25,1\n")
+    line = refused(capsys, "interleave", "analyse", tmp_path / "wrong.csv", "--test", "sign")
+    assert "the sign test is not fair here" in line
+    assert "take --test t" in line
+    (tmp_path / "wrong.csv").write_text("impression,credit,clicked\n1,1_0,1\n")
+    assert "line 2: credit must be a number, was '1_0'" in refused(
         capsys, "interleave", "analyse", tmp_path / "wrong.csv"
     )
     gainful.write_run({"9": {"x": 1.0}}, tmp_path / "c.run")

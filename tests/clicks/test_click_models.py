@@ -88,21 +88,21 @@ def check_step(name, theta, after, log):
 @pytest.mark.parametrize("steps", [0, 3])
 def test_one_step_of_em_is_that_of_the_story(name, steps):
     log = random_log(2)
-    before, after = (click_model(name, max_iter=steps + i, tol=0.0).fit(log) for i in (0, 1))
+    before, after = (click_model(name, smoothing=5.0, max_iter=steps + i, tol=0.0).fit(log) for i in (0, 1))
     check_step(name, theta_of(before), after, log)
 
 
 @pytest.mark.parametrize("name", sorted(set(STORIES) - set(EM)))
 def test_counts_are_those_of_the_story(name):
     log = random_log(2, several=name != "cascade")
-    model = click_model(name).fit(log)
+    model = click_model(name, smoothing=5.0).fit(log)
     check_step(name, dict.fromkeys(theta_of(model), 0.3), model, log)  # what is counted does not depend on θ
 
 
 @pytest.mark.parametrize("name", EM)
 def test_the_objective_is_likelihood_and_prior(name):
     log = random_log(3)
-    model = click_model(name, max_iter=2, tol=0.0).fit(log)
+    model = click_model(name, smoothing=5.0, max_iter=2, tol=0.0).fit(log)
     expected = objective(STORIES[name], theta_of(model), log, priors_of(model, log))
     assert model.history_[-1] == pytest.approx(expected, abs=1e-8)
 
@@ -124,7 +124,7 @@ def test_the_objective_never_falls(name, seed, smoothing, depth):
 def test_errors_are_those_of_the_curvature(name):
     """The second difference of the objective by one attractiveness, all else held."""
     log = random_log(4, n_pages=60)
-    model = click_model(name, max_iter=500, tol=1e-12).fit(log)
+    model = click_model(name, smoothing=5.0, max_iter=500, tol=1e-12).fit(log)
     theta, priors, h = theta_of(model), priors_of(model, log), 1e-4
     for i, key in enumerate(keys_of(model, "attractiveness", len(model.attractiveness_))):
         if not 0.05 < theta[key] < 0.95:
@@ -200,7 +200,7 @@ def test_unknown_pairs_are_average(name):
     model = click_model(name).fit(log)
     other = ClickLog.from_rows(session=[0], query=["new"], position=[1], document=["new"], clicked=[1])
     assert model.click_probabilities(other)[0] == pytest.approx(
-        model.means_["attractiveness"] * model.propensities(other)[0]
+        model.priors_["attractiveness"].mean * model.propensities(other)[0]
     )
     assert np.isfinite(model.evaluate(other).log_likelihood)
 
@@ -293,7 +293,7 @@ def test_wrong_use_is_refused():
         click_model("pmb")
     with pytest.raises(ParameterError, match="pbm has no parameter 'smooth'; did you mean 'smoothing'"):
         click_model("pbm", smooth=1)
-    with pytest.raises(ParameterError, match="smoothing of PBM must be a number ≥ 0, was -1"):
+    with pytest.raises(ParameterError, match="smoothing of PBM must be a number ≥ 0, or None, was -1"):
         click_model("pbm", smoothing=-1).fit(random_log())
     with pytest.raises(ParameterError, match="log of fit must be a ClickLog"):
         click_model("pbm").fit([1, 2])
@@ -326,3 +326,106 @@ def test_a_log_in_a_fixed_order_gives_no_propensities(name, tmp_path):
     model = click_model(name).fit(moving)
     assert model.moving_share_ == 1.0
     model.propensities(moving)
+
+
+def shuffled_pages(attraction, n_pages, seed):
+    """Random pages of ten for users of a PBM who examine position r with probability 1 / r."""
+    rng = np.random.default_rng(seed)
+    n_queries, n_documents = attraction.shape
+    query = rng.integers(n_queries, size=n_pages)
+    document = np.argsort(rng.random((n_pages, n_documents)), axis=1)[:, :10]
+    clicked = rng.random((n_pages, 10)) < attraction[query[:, None], document] / np.arange(1, 11)
+    return ClickLog.from_rows(
+        session=np.repeat(np.arange(n_pages), 10), query=np.repeat(query, 10), document=document.ravel(),
+        position=np.tile(np.arange(1, 11), n_pages), clicked=clicked.ravel(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("a", "b"), [(1, 3), (1, 1), (0.5, 8)])
+def test_examination_is_that_of_the_users(a, b):
+    """Whether most documents are wanted, or next to none: the prior does not pull examination anywhere."""
+    log = shuffled_pages(np.random.default_rng(1).beta(a, b, (50, 30)), 60_000, seed=1)
+    model = click_model("pbm").fit(log)
+    np.testing.assert_allclose(model.examination_, 1 / np.arange(1, 11), atol=0.02)
+
+
+def test_a_long_step_is_no_other_optimum():
+    """Where plain EM needs thousands of steps, the objective ends at its height."""
+    log = shuffled_pages(np.random.default_rng(2).beta(0.5, 8, (5, 20)), 1000, seed=2)
+    found = click_model("pbm", smoothing=1.0, max_iter=300).fit(log)
+    start, priors = found._start(PageIndex.by_query(log)[0])
+    theta = {name: np.array(values) for name, values in start.items()}
+    expect, heights = found._expect(PageIndex.by_query(log)[0]), []
+    for _ in range(1500):
+        value, sums = expect(theta)
+        heights.append(value + sum(prior.log_density(theta[name]) for name, prior in priors.items()))
+        theta = {name: prior.maximise(sums[name], theta[name]) for name, prior in priors.items()}
+    assert found.history_[-1] == pytest.approx(heights[-1], abs=0.01)
+    assert found.n_iter_ < 200
+    assert heights[200] < heights[-1] - 0.01  # plain EM is not there yet
+
+
+@pytest.mark.parametrize("name", [name for name in CLICK_MODELS if "ctr" not in name and name != "coec"])
+@pytest.mark.parametrize("sessions", [1000, 4000])
+def test_intervals_and_confidences_mean_what_they_say(name, sessions):
+    """Over random users: 95 % intervals hold, and of grades with a confidence of about p, a share of about p is right.
+
+    The priors of a fit are learned from the log; users' wishes have an uneven distribution, unknown to the model.
+    """
+    hits, confidence, right = [], [], []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        data = gainful.make_artificial(20, n_docs=10, seed=seed)
+        users = gainful.make_click_model(name, data)
+        users.theta_ = users.theta_ | {one: rng.beta(1, 3, len(users.pairs_) + 1) for one in users.pair_parameters}
+        log = gainful.simulate_clicks(data, users, sessions=sessions, temperature=1e6, seed=seed)
+        model = click_model(name).fit(log)
+        pairs = users.pairs_
+        place = model.pairs_.places(pairs.query_ids, pairs.document_ids, pairs.query, pairs.document)
+        for one in model.pair_parameters:
+            off = model.theta_[one][place] - users.theta_[one][:-1]
+            hits.append(np.abs(off) <= 1.96 * model.errors_[one][place])
+        true = graded_by_nearest(users._relevance()[0][:-1])
+        judged = model.judge(
+            list(zip(pairs.query_ids[pairs.query].tolist(), pairs.document_ids[pairs.document].tolist(), strict=True))
+        )
+        confidence.append(judged.confidence)
+        right.append(judged.grades == true)
+    assert 0.925 <= np.mean(hits) <= 0.98
+    assert np.mean(confidence) == pytest.approx(np.mean(right), abs=0.06)
+
+
+def graded_by_nearest(relevance, grades=5):
+    levels = (2.0 ** np.arange(grades) - 1) / 2.0 ** (grades - 1)
+    return np.abs(relevance[:, None] - levels).argmin(axis=1)
+
+
+def test_few_impressions_leave_a_weak_prior():
+    """Pairs shown once say nothing of how they differ; many impressions of equal pairs say that they do not."""
+    rng = np.random.default_rng(3)
+
+    def strength(times, attraction):
+        n = len(attraction)
+        log = ClickLog.from_rows(
+            session=np.arange(n * times), query=np.zeros(n * times), position=np.ones(n * times),
+            document=np.repeat(np.arange(n), times), clicked=rng.random(n * times) < np.repeat(attraction, times),
+        )  # fmt: skip
+        return click_model("document-ctr").fit(log).priors_["attractiveness"].strength
+
+    assert strength(1, rng.beta(3, 7, 2000)) == pytest.approx(1.0, abs=0.2)
+    assert strength(200, rng.beta(3, 7, 500)) == pytest.approx(10.0, rel=0.2)
+    assert strength(200, np.full(500, 0.3)) > 200
+
+
+@pytest.mark.filterwarnings("ignore:.* shown in two or more positions")
+@pytest.mark.parametrize("name", CLICK_MODELS)
+@pytest.mark.parametrize("clicked", [0, 1])
+@pytest.mark.parametrize("pages", [1, 300])
+def test_a_log_of_one_kind_of_answer_is_fitted(name, clicked, pages):
+    """All clicks or none, of many pairs or of few: the priors are learned from nothing much, and all stays finite."""
+    log = random_log(19, n_pages=pages)
+    model = click_model(name).fit(log.replace(clicked=np.full(log.n_rows, bool(clicked))))
+    for values in (*model.theta_.values(), *model.errors_.values()):
+        assert np.isfinite(values).all()
+    assert np.isfinite(model.judge().confidence).all()
+    assert (np.abs(model.attractiveness_ - clicked) < 0.7).all()

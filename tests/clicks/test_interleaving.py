@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ def team_drafts(a, b, length):
 # -- lists -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:no choice of lists of these two rankings is fair")
 @settings(max_examples=30, deadline=None)
 @given(rankings, rankings, st.sampled_from(METHODS), st.integers(1, 8), st.integers(0, 99))
 def test_lists_are_made_of_both_rankings(a, b, method, length, seed):
@@ -57,13 +59,52 @@ def test_swapping_the_rankings_swaps_the_credit_of_team_draft(a, b):
     assert drawn == swapped
 
 
+@pytest.mark.filterwarnings("ignore:no choice of lists of these two rankings is fair")
 @settings(max_examples=30, deadline=None)
 @given(rankings, rankings, st.integers(0, 99))
 def test_optimised_credit_is_the_difference_of_inverse_ranks(a, b, seed):
     found = gainful.interleave(a, b, "optimised", length=4, seed=seed)
     ranks = [{one: i + 1 for i, one in enumerate(ranking)} for ranking in (a, b)]
-    worth = [1 / ranks[0].get(d, len(a) + 1) - 1 / ranks[1].get(d, len(b) + 1) for d in found.documents]
+    missing = max(len(a), len(b)) + 1
+    worth = [1 / ranks[0].get(d, missing) - 1 / ranks[1].get(d, missing) for d in found.documents]
     assert found.credit == pytest.approx(worth)
+
+
+@pytest.mark.filterwarnings("ignore:no choice of lists of these two rankings is fair")
+@settings(max_examples=50, deadline=None)
+@given(rankings, rankings, st.integers(1, 8))
+def test_optimised_credits_a_ranking_with_what_it_alone_has(a, b, length):
+    """However many documents each has."""
+    for shown, credit in zip(*listed(a, b, length), strict=True):
+        for document, worth in zip(shown, credit, strict=True):
+            if document not in a or document not in b:
+                assert worth > 0 if document in a else worth < 0
+
+
+def listed(a, b, length):
+    found = fair_lists(tuple(a), tuple(b), min(length, len(set(a) | set(b))))
+    return found.documents, found.credit
+
+
+@pytest.mark.filterwarnings("ignore:no choice of lists of these two rankings is fair")
+@settings(max_examples=30, deadline=None)
+@given(rankings, rankings, st.integers(1, 8))
+def test_lists_that_cannot_be_fair_are_warned_about(a, b, length):
+    """Whether users who click by position alone favour a side, over all lists with their chances."""
+    found = fair_lists(tuple(a), tuple(b), min(length, len(set(a) | set(b))))
+    is_fair = np.abs(np.array(found.chance) @ np.array(found.credit)).max() < 1e-7
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        gainful.interleave(a, b, "optimised", length=length, seed=0)
+    assert bool(caught) is not is_fair
+    assert is_fair or "take method='team-draft'" in str(caught[0].message)
+
+
+def test_rankings_of_any_ids():
+    """As they were given: tuples, and numbers beside texts."""
+    for ids in ([("q", 1), ("q", 2)], [1, 2.5], [1, "one"], np.array([3, 4])):
+        found = gainful.interleave(ids, ids[::-1], seed=1)
+        assert sorted(map(repr, found.documents)) == sorted(map(repr, ids if isinstance(ids, list) else ids.tolist()))
 
 
 def test_team_draft_by_hand():
@@ -159,9 +200,55 @@ def test_nothing_but_ties():
 def test_false_alarms_are_at_most_the_level():
     rng = np.random.default_rng(3)
     outcomes = rng.choice([-1, 0, 1], size=(2000, 150))
-    for test in ("sign", "t"):
+    for test in (None, "sign", "t"):
         alarms = sum(gainful.analyse_interleaving(one, test=test).winner is not None for one in outcomes[:600])
         assert alarms <= 600 * 0.05 + 3 * math.sqrt(600 * 0.05 * 0.95)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("clicks", ["top", "all"])
+def test_blind_users_raise_few_alarms(method, clicks):
+    """Users who click by position alone, where B differs in one document that it shows on top: the hardest for a test
+    that counts wins, which A has many of where B has few large ones."""
+    rng = np.random.default_rng(6)
+    a, b = list(range(10)), [9, *range(9)]
+    credits = np.array([gainful.interleave(a, b, method, seed=rng).credit for _ in range(2000)])
+    clicked = rng.random((400_000, 10)) < (1 / np.arange(2, 12) if clicks == "top" else 1.0)
+    outcomes = (clicked * credits[rng.integers(len(credits), size=len(clicked))]).sum(axis=1)
+    if method == "probabilistic":  # its lists are drawn, so their mean credit is 0 only nearly
+        outcomes -= outcomes.mean()
+    alarms = sum(gainful.analyse_interleaving(one).winner is not None for one in outcomes.reshape(400, 1000))
+    assert alarms <= 400 * 0.05 + 3 * math.sqrt(400 * 0.05 * 0.95)
+
+
+def test_the_sign_test_is_refused_where_it_is_not_fair():
+    with pytest.raises(ParameterError, match=r"the sign test is not fair here.*take test='t'"):
+        gainful.analyse_interleaving([0.5, -1.0, 0.0], test="sign")
+    assert gainful.analyse_interleaving([0.5, -1.0, 0.0]).test == "t"
+    assert gainful.analyse_interleaving([1.0, -1.0, 2.0]).test == "sign"
+
+
+def test_clicks_on_everything_are_a_tie():
+    """Of all documents of both rankings, the credits add up to 0, and rounding makes no winner."""
+    rng = np.random.default_rng(7)
+    for _ in range(50):
+        shown = gainful.interleave(range(6), rng.permutation(6), "optimised", seed=rng)
+        assert gainful.analyse_interleaving([shown.outcome(shown.documents)]).ties == 1
+
+
+def test_few_outcomes_far_from_each_other_are_warned_about():
+    with pytest.warns(gainful.DataWarning, match="30 outcomes with a few far from the others are too few"):
+        gainful.analyse_interleaving([0.1] * 29 + [-3.0])
+
+
+def test_the_sample_size_of_the_t_test_gives_the_power():
+    rng = np.random.default_rng(8)
+    outcomes = rng.choice([0.5, 0.2, 0.0, -0.3], size=400_000, p=[0.2, 0.2, 0.3, 0.3])
+    n = gainful.interleaving_sample_size(effect=gainful.analyse_interleaving(outcomes).effect)
+    won = sum(gainful.analyse_interleaving(rng.choice(outcomes, n)).winner == "A" for _ in range(400))
+    assert won / 400 == pytest.approx(0.8, abs=0.07)
+    with pytest.raises(ParameterError, match=r"give share=… \(of the sign test\) or effect=…"):
+        gainful.interleaving_sample_size()
 
 
 def test_the_sample_size_gives_the_power():

@@ -26,7 +26,10 @@ def test_confidence_is_the_probability_of_the_grade():
     rng = np.random.default_rng(0)
     found = graded([0.02, 0.2, 0.7], [0.01, 0.1, 0.3])
     for i in range(3):
-        draws = graded(rng.normal(found.relevance[i], found.error[i], 100_000), np.ones(100_000)).grades
+        mean = found.relevance[i]
+        strength = mean * (1 - mean) / found.error[i] ** 2 - 1  # of the Beta distribution with that error
+        drawn = rng.beta(mean * strength, (1 - mean) * strength, 100_000)
+        draws = graded(drawn, np.ones(100_000)).grades
         assert found.confidence[i] == pytest.approx((draws == found.grades[i]).mean(), abs=0.01)
 
 
@@ -60,7 +63,8 @@ def test_all_ways_to_say_which_pairs():
 def test_unknown_pairs_are_judged_with_little_confidence():
     model = click_model("dbn").fit(random_log(n_pages=100))
     found = model.judge([("never", "seen")])
-    assert found.relevance[0] == pytest.approx(model.means_["attractiveness"] * model.means_["satisfaction"])
+    average = model.priors_["attractiveness"].mean * model.priors_["satisfaction"].mean
+    assert found.relevance[0] == pytest.approx(average)
     assert found.confidence[0] < 0.9
 
 

@@ -436,3 +436,56 @@ def test_propensities_of_another_kind_warn():
         gainful.estimate_value(clicked, new, "ips", propensity=np.tile([1.0, 0.6], (500, 1)), interval="normal")
     found = gainful.estimate_value(clicked, new, "ips", propensity=np.full((500, 2), 0.25), interval="normal")
     assert found.mean_weight == pytest.approx(1.0, abs=0.1)
+
+
+# -- what is no policy, and what is no number --------------------------------------------------------------------------
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=4, max_size=4))
+def test_probabilities_that_add_up_to_more_than_1_are_refused(rows):
+    """In any row of a table; as a dictionary they are those of every row."""
+    total = max(map(sum, rows))
+    reward, propensity, action = [1, 0, 1, 0], [0.5] * 4, [0, 1, 2, 0]
+
+    def value():
+        return gainful.estimate_value(
+            reward, rows, "ips", propensity=propensity, action=action, least_effective=0, resamples=100
+        )
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if total > 1.001:
+            with pytest.raises(DataError, match=rf"add up to {total:.6g} in row \d"):
+                value()
+        elif total <= 1.0:
+            assert value().value >= 0.0
+
+
+def test_a_table_of_what_is_wanted_is_no_policy():
+    log = gainful.simulate_clicks(gainful.make_artificial(3, n_docs=5, seed=1), "pbm", sessions=50, length=3)
+    with pytest.raises(DataError, match="a ranker is a policy by ranking_probabilities"):
+        gainful.estimate_value(log, np.ones((log.n_rows, len(log.document_ids))), propensity=np.full(log.n_rows, 0.5))
+    with pytest.raises(DataError, match="add up to 15"):
+        gainful.estimate_value(log, dict.fromkeys(log.document_ids.tolist(), 1.0), propensity=np.full(log.n_rows, 0.5))
+
+
+@pytest.mark.parametrize("method", ["ips", "clipped", "snips"])
+@pytest.mark.parametrize("interval", ["normal", "bootstrap"])
+@pytest.mark.parametrize("wrong", [{"propensity": 1e-320}, {"propensity": 1e-200}, {"reward": 1e300}])
+def test_overflow_is_said(method, interval, wrong):
+    reward, propensity = np.ones(20), np.full(20, 0.5)
+    reward[3], propensity[3] = wrong.get("reward", 1.0), wrong.get("propensity", 0.5)
+    with pytest.raises(DataError, match="the estimate overflows: row 3 has the weight"):
+        gainful.estimate_value(reward, np.full(20, 0.5), method, propensity=propensity, interval=interval)
+
+
+@pytest.mark.parametrize("masked", ["reward", "policy", "propensity", "action"])
+def test_masked_entries_are_refused(masked):
+    mask = np.ma.masked_array
+    given = {"reward": [1.0, 0.0, 1.0], "policy": [[0.5, 0.5]] * 3, "propensity": [0.5] * 3, "action": [0, 1, 0]}
+    hidden = np.zeros(np.shape(given[masked]), dtype=bool)
+    hidden[1] = True
+    given[masked] = mask(given[masked], mask=hidden)
+    with pytest.raises(DataError, match="of row 1 is masked"):
+        gainful.estimate_value(given["reward"], given["policy"], propensity=given["propensity"], action=given["action"])

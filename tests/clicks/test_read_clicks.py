@@ -397,3 +397,46 @@ def test_ids_as_large_floats_are_refused_in_one_line():
     frame = pd.DataFrame({"session": [1], "query": ["q"], "document": [1e19], "clicked": [1]})
     with pytest.raises(DataError, match=r"column 'document' holds 1e\+19, too large for an id; store ids as text"):
         read_clicks(frame)
+
+
+@pytest.mark.parametrize("word", ["1_0", "٣", "1e", "0x1", "1,5", "inf"])
+@pytest.mark.parametrize("role", ["position", "clicked", "propensity", "dwell"])
+def test_numbers_are_those_of_a_file(tmp_path, word, role):
+    """And not what Python's float takes beside them."""
+    row = {"session": "s", "query": "q", "position": "1", "document": "d", "clicked": "1", role: word}
+    path = tmp_path / "log.tsv"
+    path.write_text("\t".join(row) + "\n" + "\t".join(row.values()) + "\n", encoding="utf-8")
+    with pytest.raises(FormatError, match="must hold"):
+        read_clicks(path)
+
+
+@pytest.mark.parametrize("kind", ["plain", "shuffled", "sessions", "documents", "numbers"])
+def test_the_limit_is_on_what_reading_takes(tmp_path, kind):
+    """A log that takes well over the limit is refused, and one that takes well under it is not."""
+    import tracemalloc
+
+    import pandas as pd
+
+    n = 40_000
+    page = np.arange(n) // 10
+    names = {"sessions": page, "documents": np.arange(n)}.get(kind, np.zeros(0, dtype=int))
+    long = np.array([f"a long name of something, with a number at its end: {one:060d}" for one in names])
+    frame = pd.DataFrame({
+        "session": long if kind == "sessions" else page, "query": page % 100, "position": np.arange(n) % 10 + 1,
+        "document": long if kind == "documents" else np.arange(n) % 10, "clicked": np.arange(n) % 7 == 0,
+    })  # fmt: skip
+    if kind == "numbers":
+        frame = frame.assign(time=1.0, dwell=2.0, propensity=0.5, grade=1.0)
+    if kind == "shuffled":
+        frame = frame.sample(frac=1.0, random_state=0)
+    frame.to_parquet(tmp_path / "log.parquet")
+    read_clicks(tmp_path / "log.parquet")
+    tracemalloc.start()
+    try:
+        read_clicks(tmp_path / "log.parquet")
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    read_clicks(tmp_path / "log.parquet", max_bytes=5 * taken)
+    with pytest.raises(FormatError, match="of memory"):
+        read_clicks(tmp_path / "log.parquet", max_bytes=taken // 5)

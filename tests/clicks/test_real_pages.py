@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gainful import CLICK_MODELS, DataWarning, click_model, read_clicks
+from gainful.clicks import em
 
 FOLDER = Path(os.environ.get("GAINFUL_CLICKS", Path(__file__).parents[3] / "shared" / "data" / "clicks"))
 
@@ -36,11 +38,23 @@ def test_the_order_of_the_models_is_the_published_one(logs):
     train, test = logs
     found = {name: click_model(name).fit(train).evaluate(test).log_likelihood for name in CLICK_MODELS}
     assert found["ubm"] > found["dbn"] > found["pbm"] > found["rank-ctr"] > found["ctr"] > found["cascade"]
-    assert found["ubm"] == pytest.approx(-3.243, abs=1e-3)
+    assert -3.243 <= found["ubm"] <= -3.233  # the published one at least; its priors are not learned
 
 
-def test_likelihood_never_falls(logs):
+def test_likelihood_never_falls(logs, monkeypatch):
+    """While the priors stay: each that is learned starts another ascent, of another objective."""
+    ascents, maximise = [], em.maximise
+
+    def spy(*args, **rest):
+        found = maximise(*args, **rest)
+        ascents.append(np.array(found.history))  # a copy: the parts are joined later
+        return found
+
+    monkeypatch.setattr(em, "maximise", spy)
     for name, model in CLICK_MODELS.items():
         if model.iterates:
-            history = click_model(name).fit(logs[0]).history_
-            assert (history[1:] >= history[:-1] - 1e-10 * abs(history[0])).all()
+            ascents.clear()
+            whole = click_model(name).fit(logs[0]).history_
+            assert np.array_equal(np.concatenate(ascents), whole)
+            for history in ascents:
+                assert (history[1:] >= history[:-1] - 1e-10 * abs(history[0])).all()

@@ -30,7 +30,10 @@ from gainful.trees.cluster import train as cluster_trees  # noqa: E402
 from gainful.trees.cluster import workers as cluster_workers  # noqa: E402
 from gainful.trees.objective_factory import ObjectiveFactory, grades  # noqa: E402
 
-pytestmark = pytest.mark.cluster
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.filterwarnings("ignore:.*trees kept all fit the grades"),  # five trees are few
+]
 
 CUTS = ((0, 9), (9, 37), (37, 60))  # blocks of unequal length
 SMALL = {"n_trees": 5, "n_leaves": 6, "min_docs_in_leaf": 1}
@@ -286,6 +289,7 @@ def test_what_cannot_be_is_refused(data, shards, monkeypatch):
         gainful.LambdaMART(**SMALL).fit(data, eval_set=shards)
 
 
+@pytest.mark.filterwarnings("ignore:.*no tree has a split")
 def test_constant_features_give_no_trees(client, data, tmp_path):
     flat = data.replace(X=np.ones_like(data.X))
     model = gainful.GBRank(**SMALL).fit(on_cluster(client, tmp_path, [flat[:30], flat[30:]]))

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
@@ -313,6 +314,23 @@ def test_a_baseline_without_a_result_does_not_throw_the_others_away(artificial):
     assert found.labels == ("ridge",)
     assert found.baseline == "ridge"
     assert "The baseline trees has no result" in found.table()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_leaked_query_is_found_behind_other_scales(parts, sparse):
+    """Features normalised by file or by query stay in the same order; another query of the same id does not."""
+    train, _, test = parts
+    inside = test.X[test.offsets[5] : test.offsets[6]]
+    scaled = (test.X - inside.min(axis=0)) / (np.ptp(inside, axis=0) + 1.0)
+    moved = test.replace(X=scipy.sparse.csr_matrix(scaled) if sparse else scaled)
+    train = train.replace(X=scipy.sparse.csr_matrix(train.X)) if sparse else train
+    leaky = gainful.RankingData.concatenate([train, moved[5]])
+    with pytest.raises(
+        GainfulError, match=f"query {test.query_ids[5]} is in the training and in the test data with resc"
+    ):
+        gainful.compare("regression", leaky, test=test)
+    shuffled = moved[5].replace(X=moved[5].X[::-1])
+    gainful.compare("regression", gainful.RankingData.concatenate([train, shuffled]), test=moved, metrics="ndcg@5")
 
 
 def test_any_leaked_query_is_found(parts):

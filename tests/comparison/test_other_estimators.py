@@ -69,6 +69,21 @@ def test_lightgbm_stops_early_on_the_validation_part(data):
     assert not hasattr(made, "fitted_") or not made.fitted_  # the user's own object is not trained
 
 
+def test_who_stops_early_beside_whom_is_said(data):
+    """A ranker that chooses its iterations on the validation queries is not the equal of one that trains to the end."""
+    whole, stopped = (
+        lightgbm.LGBMRanker(n_estimators=5, **more, **QUIET) for more in ({}, {"early_stopping_rounds": 3})
+    )
+    ours = gainful.LambdaMART(n_trees=5, n_jobs=1, early_stopping=3)
+    found = gainful.compare({"ours": ours, "theirs": whole}, data)
+    sentence = "ours chose the number of iterations on them, theirs trained to the end of what was set."
+    assert sentence in " ".join(found.table().split())
+    assert any(sentence in line for line in found.to_dict()["remarks"])
+    assert sentence in found.to_html()
+    for rankers in ({"ours": ours, "theirs": stopped}, {"ours": gainful.RegressionRanker(), "theirs": whole}):
+        assert not any("trained to the end" in line for line in gainful.compare(rankers, data).remarks)
+
+
 def test_weights_of_queries_reach_lightgbm(data):
     weighted = data.replace(query_weights=np.linspace(0.1, 3.0, data.n_queries))
 

@@ -278,3 +278,17 @@ def test_estimators_are_tuned_from_where_they_stand(parts):
 def test_bad_requests_are_refused_before_training(settings, message, artificial):
     with pytest.raises(ParameterError, match=message):
         gainful.compare("regression", artificial, **settings)
+
+
+def test_few_trials_per_parameter_come_with_a_caution():
+    data = gainful.make_artificial(40, n_docs=6, n_features=4, seed=1)
+    few = gainful.compare("regression,lambdamart:n_trees=3", data, tune=4, metrics="ndcg@5")
+    (sentence,) = (line for line in few.cautions if line.startswith("Few trials"))
+    n = len(few.runs["lambdamart:n_trees=3"][0].trials[0]["params"])
+    assert f"lambdamart:n_trees=3 (4 of {n} parameters)" in sentence
+    assert sentence in " ".join(few.table().split())
+    names = ("learning_rate", "n_leaves")
+    fixed = ":".join(f"{name}={value}" for name, value in few.runs["lambdamart:n_trees=3"][0].chosen.items()
+                     if name not in names and value is not None)  # fmt: skip
+    enough = gainful.compare(f"regression:alpha=1,lambdamart:n_trees=3:{fixed}", data, tune=12, metrics="ndcg@5")
+    assert not any(line.startswith("Few trials") for line in enough.cautions)

@@ -118,6 +118,36 @@ def test_every_parameter_is_checked(name, parts):
             make(name, **{parameter: Nonsense()}).fit(parts[0])
 
 
+def test_what_scikit_learn_finds_by_name_is_there(name):
+    """It takes an estimator for what its attributes say: none may be a parameter, or raise when it is called."""
+    model, entry = make(name), gainful.RANKERS[name]
+    for method in ("transform", "fit_transform", "inverse_transform", "predict_proba", "decision_function"):
+        assert method not in entry.cls.parameters
+        assert not hasattr(model, method) or callable(getattr(model, method))
+    if hasattr(model, "predict_proba"):
+        assert model.__sklearn_tags__().classifier_tags is not None
+
+
+@pytest.mark.parametrize("more", [{}, {"init": "listnet"}, {"init": "lambdamart:n_trees=2"}], ids=str)
+def test_monotone_holds_or_is_refused(name, more, parts, rng):
+    """Scores never fall along the feature, from any document of the test part."""
+    if not {"monotone", *more} <= set(gainful.RANKERS[name].cls.parameters):
+        pytest.skip("no such parameter")
+    train, _, test = parts
+    y = (train.y * (np.sin(8 * train.X[:, 0]) > -0.2)).astype(float)  # so that trees want it to fall
+    train = train.replace(X=train.X * [-1.0, *[1.0] * 7], y=y)
+    if name == "mcrank" or "lambdamart" in more.get("init", "") or (more and name == "mcrank-ordinal"):
+        with pytest.raises(ParameterError, match=r"monotone of .* does not hold .*; use |; leave out init$"):
+            make(name, monotone={0: 1}, **more).fit(train)
+        return
+    model = make(name, monotone={0: 1}, **more).fit(train)
+    rows = np.repeat(test.X[:30], 50, axis=0)
+    rows[:, 0] = np.tile(np.sort(np.r_[rng.choice(train.X[:, 0], 48), -1e3, 1e3]), 30)
+    assert np.diff(model.predict(rows).reshape(30, 50)).min() >= -1e-12
+    free = make(name, **more).fit(train)
+    assert np.diff(free.predict(rows).reshape(30, 50)).min() < 0  # it has something to hold against
+
+
 def test_unknown_parameters_get_the_nearest(name):
     parameter = next(iter(gainful.RANKERS[name].cls.parameters))
     with pytest.raises(ParameterError, match=f"did you mean '{parameter}'"):
@@ -285,6 +315,50 @@ def test_history_has_a_row_per_iteration(validated):
     assert not model.interrupted_
 
 
+def test_without_early_stopping_validation_data_only_watches(name, parts):
+    """What is kept is what the same training without validation data keeps; the curve is recorded all the same."""
+    if "early_stopping" not in gainful.RANKERS[name].cls.parameters or name == "rsrank-sparse":
+        pytest.skip("no early stopping, or validation data choose among several l1")
+    watched = make(name, early_stopping=None).fit(parts[0], eval_set=parts[1])
+    alone = make(name, early_stopping=None).fit(parts[0])
+    whole = of_queries(watched, parts[2].qid)
+    np.testing.assert_array_equal(watched.predict(parts[2].X, **whole), alone.predict(parts[2].X, **whole))
+    assert watched.n_iter_ == alone.n_iter_
+    assert watched.training_["validation"]["iteration"] == alone.n_iter_ or gainful.RANKERS[name].kind == "linear"
+    measured = gainful.metric(watched.training_["validation"]["metric"])(watched.predict(parts[1]), parts[1])
+    assert watched.history_[watched.training_["validation"]["iteration"] - 1]["validation"] in (
+        None,
+        pytest.approx(measured),
+    )
+
+
+ITERATES = {"trees": ("n_trees", 25), "net": ("epochs", 6)}
+
+
+def test_iterating_without_validation_data_says_once_what_it_costs(name, parts, recwarn):
+    entry = gainful.RANKERS[name]
+    length, n = ITERATES.get(entry.kind, (None, 0))
+    if length is None:
+        pytest.skip("does not lose without validation data")
+    warnings.simplefilter("always", gainful.ValidationWarning)
+    train, valid = parts[0], RankingData.concatenate([parts[1], parts[2]])
+
+    def told(**how):
+        recwarn.clear()
+        make(name, **{length: n, "early_stopping": how.pop("early_stopping", 3)}).fit(train, **how)
+        return [str(one.message) for one in recwarn if one.category is gainful.ValidationWarning]
+
+    (line,) = told()
+    assert f"kept all {n} iterations, which lost" in line
+    assert "gainful.split(data, (0.8, 0.2))" in line
+    assert told(early_stopping=None) == told(early_stopping=n) == []
+    assert not [line for line in told(eval_set=valid) if "kept all" in line]
+    assert told(eval_set=valid, early_stopping=1) == []  # 36 queries
+    few = told(eval_set=valid[:5], early_stopping=1)
+    assert len(few) <= 1
+    assert all(line.startswith("5 validation queries chose the iteration of") for line in few)
+
+
 def test_weights_count(name, fitted, parts):
     train, _, test = parts
     weights = np.where(np.arange(train.n_queries) < train.n_queries // 2, 1.0, 0.0)
@@ -322,10 +396,9 @@ def test_initial_scores_count_or_are_refused(name, fitted, parts):
 
 
 def test_weights_that_are_all_equal_change_nothing(name, fitted, parts):
-    """Only their ratios count; but ridge regression adds its penalty to the weighted sum, as scikit-learn's does."""
+    """Only their ratios count, whatever rounding makes of 0.3."""
     train, _, test = parts
-    model = make(name, alpha=4.0 * fitted.alpha) if name == "regression" else make(name)
-    model.fit(train.X, train.y, qid=train.qid, sample_weight=np.full(train.n_rows, 4.0))
+    model = make(name).fit(train.X, train.y, qid=train.qid, sample_weight=np.full(train.n_rows, 0.3))
     assert np.allclose(model.predict(test), fitted.predict(test))
 
 

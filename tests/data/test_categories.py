@@ -102,7 +102,9 @@ def test_every_kind_of_frame_gives_the_same(frame, model):
     assert data.categories == (None, BRANDS, None)
     for name, form in forms(frame):
         found = gainful.from_frame(form)
-        assert found.equals(data), name
+        own = tuple(word for word in ["dyn", *BRANDS] if word in BRANDS) if name == "pandas other order" else BRANDS
+        assert found.categories == (None, tuple(dict.fromkeys(own)), None), name
+        assert found.with_categories(data.categories).equals(data), name
         assert (
             model.predict(form.select(NAMES) if hasattr(form, "select") else form[NAMES]).tolist() == expected.tolist()
         )
@@ -130,6 +132,52 @@ def test_trees_learn_from_text(frame, model):
     assert with_brand > without.score(test[numbers], test["grade"], qid=test["qid"]) + 0.1
     text = model.booster_.model_to_string()
     assert "num_cat=0" not in text.split("Tree=0")[1][:100]
+
+
+def sized(rng, n=1200):
+    """Rows with a category of numbers, whose order is the frame's own, and an ordered one."""
+    X = pd.DataFrame({
+        "size": pd.Categorical(rng.choice([10, 2, 33, 4], n), categories=[33, 10, 5, 2, 4]),
+        "level": pd.Categorical(rng.choice(["low", "mid", "high"], n), categories=["low", "mid", "high", "top"],
+                                ordered=True),
+        "x": rng.random(n),
+    })  # fmt: skip
+    y = X["size"].isin([10, 4]).to_numpy() * 1 + (X["level"] == "high") + (X["x"] > 0.7)
+    return X, y.to_numpy().astype(int), np.repeat(np.arange(n // 20), 20)
+
+
+def test_categories_of_pandas_are_lightgbms_bit_for_bit(rng, tmp_path):
+    lightgbm = pytest.importorskip("lightgbm")
+    X, y, qid = sized(rng)
+    model = gainful.LambdaMART(n_trees=20, n_jobs=1).fit(X, y, qid=qid)
+    theirs = lightgbm.LGBMRanker(n_estimators=20, n_jobs=1, verbose=-1).fit(X, y, group=np.full(len(y) // 20, 20))
+    unseen = X.assign(
+        size=pd.Categorical(X["size"].astype(int).replace(10, 99), categories=[99, 2, 4, 33]),
+        level=pd.Categorical(X["level"].astype(str).replace("mid", "new"), ["new", "high", "low"], ordered=True),
+    )
+    gainful.save(model, tmp_path / "m.gainful")
+    for one in (model, gainful.load(tmp_path / "m.gainful")):
+        for frame in (X, unseen):
+            np.testing.assert_array_equal(one.predict(frame), theirs.predict(frame))
+        np.testing.assert_array_equal(one.predict(X.assign(size=X["size"].astype(float))), theirs.predict(X))
+    data = gainful.from_frame(X.assign(qid=qid, grade=y))
+    np.testing.assert_array_equal(gainful.LambdaMART(n_trees=20, n_jobs=1).fit(data).predict(data), theirs.predict(X))
+    X.assign(qid=qid, grade=y).to_csv(tmp_path / "rows.csv", index=False)  # whose sizes are numbers
+    np.testing.assert_array_equal(model.predict(gainful.read(tmp_path / "rows.csv")), theirs.predict(X))
+
+
+@pytest.mark.parametrize("name", ["regression", "ranknet", "adarank-map", "rankboost", "coordinate-ascent"])
+def test_rankers_without_categories_take_those_of_numbers_as_numbers(name, rng):
+    X, y, qid = sized(rng, 400)
+    plain = X.assign(size=X["size"].astype(float), level=X["level"].cat.codes)
+    with pytest.warns(gainful.DataWarning, match=r"takes those of 'size' as the numbers they are; a tree") as told:
+        model = gainful.ranker(name).fit(X, y, qid=qid, eval_set=(X, y, qid + 1000))
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    expected = gainful.ranker(name).fit(plain, y, qid=qid, eval_set=(plain, y, qid + 1000)).predict(plain)
+    np.testing.assert_array_equal(model.predict(X), expected)
+    with pytest.raises(DataError, match="feature 'size' of X holds categories, which RegressionRanker cannot use"):
+        gainful.LambdaMART(n_trees=3, init="regression").fit(X, y, qid=qid)
 
 
 def test_unseen_words_are_missing(frame, model):

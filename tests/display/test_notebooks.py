@@ -79,7 +79,7 @@ def board():
         (Row(name, 0.0, 0.0, 0.5, 1.0, 1, note=HOSTILE), rng.uniform(size=20)) for name in ("regression", "ranksvm")
     ]
     rows.append((Row("frank", 0.0, 0.0, 0.0, 1.0, 0), np.append(np.ones(10), np.full(10, np.nan))))
-    return Leaderboard.of_values("ndcg@10", rng.uniform(size=20), rows, None, 2)
+    return Leaderboard.of_values("ndcg@10", rng.uniform(size=20), rows, None, 2, "choosing weights")
 
 
 @pytest.fixture(scope="module")

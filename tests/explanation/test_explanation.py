@@ -106,6 +106,7 @@ def test_tree_contributions_are_shapley_values(data):
         assert np.allclose(model.contributions(x[None])[0, :-1], values / factorial(d), atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:.*no tree has a split")
 def test_a_model_without_splits_has_only_a_base():
     X, y, qid = np.zeros((8, 2)), np.tile([0.0, 1.0], 4), np.repeat([1, 2], 4)
     model = gainful.BoostedRanker(loss="ranknet", n_trees=3, min_docs_in_leaf=1, n_jobs=1).fit(X, y, qid=qid)

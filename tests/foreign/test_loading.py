@@ -281,6 +281,8 @@ def test_what_is_exported_in_the_form_of_ranklib_loads_again(tmp_path):
         (b"a,1\na,2\n", "the name 'a' twice"),
         (b"a,1\nb\n", "line 2 is not a name and a weight"),
         (b"bias,1\n", "no weights of features"),
+        (b"name,weight\nbm25,1_0\n", "the weight in line 2 is not a number"),
+        ("name,weight\nbm25,٣\n".encode(), "the weight in line 2 is not a number"),
         (b"[" * 100_000, "damaged"),
         (b"tree\nversion=v4\n", "cut short"),
         (b"solver_type L2R_LR\nnr_class 3\nnr_feature 1\nw\n1\n", "'3' classes by 'L2R_LR'"),

@@ -175,10 +175,15 @@ def test_words_of_a_frame_are_those_of_training(train, suffix, tmp_path):
     np.testing.assert_allclose(model.predict(data), predict(few), atol=1e-6)
     unseen, missing = words.head(3).assign(shop="new"), words.head(3).assign(shop=None)
     assert model.predict(unseen).tolist() == model.predict(missing).tolist()
-    with pytest.raises(gainful.DataError, match="feature 'size' of X holds numbers, but held text in training"):
-        model.predict(frame)
-    with pytest.raises(gainful.DataError, match="feature 'size' of X holds numbers, but held text in training"):
-        model.predict(gainful.from_frame(frame.assign(qid=1, grade=0)))
+    data = gainful.from_frame(frame.assign(qid=1, grade=0))
+    for numbers in (frame, frame.assign(size=frame["size"].astype(float)), data):
+        np.testing.assert_allclose(model.predict(numbers), predict(frame), atol=1e-6)  # "10" is 10
+    unseen, missing = few.head(3).assign(size=40), few.head(3).assign(size=np.nan)
+    assert model.predict(unseen).tolist() == model.predict(missing).tolist()
+    with pytest.raises(gainful.DataError, match="feature 'shop' of X holds numbers, but held text in training"):
+        model.predict(frame.assign(shop=1.0))
+    with pytest.raises(gainful.DataError, match="feature 'price' of X holds text, but held numbers in training"):
+        model.predict(frame.assign(price="cheap"))
     gainful.save(model, tmp_path / "m.gainful")
     assert gainful.load(tmp_path / "m.gainful").predict(texts).tolist() == model.predict(texts).tolist()
 

@@ -17,7 +17,9 @@ from gainful.formats import trec
 RUN = "q1 Q0 d1 1 2.5 tag\nq1 Q0 d2 2 -1e-3 tag\nq2 Q0 d1 1 7 tag\n"
 QRELS = "q1 0 d1 1\nq1 0 d9 0\nq2 0 d1 -1\n"
 
-IDS = st.text(st.characters(exclude_categories=("Z", "C")), min_size=1, max_size=6).filter(lambda t: t.split() == [t])
+IDS = st.text(st.characters(exclude_categories=("Z", "C")), min_size=1, max_size=6).filter(
+    lambda t: t.split() == [t] and not t.startswith("#")
+)
 SCORES = st.floats(allow_nan=False, allow_infinity=False)
 
 
@@ -41,8 +43,25 @@ def written(tmp_path, text, name="file.run"):
         "\n  \n" + RUN.rstrip("\n"),
         RUN.replace("tag\n", "tag \n"),
         RUN.replace("7", "+7"),
+        "# made by hand\n" + RUN.replace("q2", "#\n# q9 Q0 d1 1 7 tag\nq2"),
+        RUN.replace("q2", "  # q9\nq2"),
+        RUN.replace("-3 tag", "-3 tag and what came to mind"),
     ],
-    ids=["blanks", "tabs", "many blanks", "mixed", "crlf", "blank lines", "mark", "no end", "blank at end", "plus"],
+    ids=[
+        "blanks",
+        "tabs",
+        "many blanks",
+        "mixed",
+        "crlf",
+        "blank lines",
+        "mark",
+        "no end",
+        "blank at end",
+        "plus",
+        "comments",
+        "comment after blanks",
+        "text after the tag",
+    ],
 )
 @pytest.mark.parametrize("suffix", [".run", ".run.gz"])
 def test_columns_are_separated_by_blanks_or_tabs(text, suffix, tmp_path):
@@ -94,6 +113,15 @@ def test_damage_is_refused_with_its_line(text, message, tmp_path):
     assert message in str(caught.value)
     assert str(tmp_path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_comments_in_qrels_count_as_lines_and_nothing_else(tmp_path):
+    commented = "# judged in May\n" + QRELS.replace("q2", "#\n#q1 0 d1 1\nq2")
+    assert dict(gainful.read_qrels(written(tmp_path, commented))) == dict(gainful.read_qrels(written(tmp_path, QRELS)))
+    with pytest.raises(FormatError, match="line 7: document 'd1' is given twice for query 'q2'"):
+        gainful.read_qrels(written(tmp_path, commented + "q2 0 d1 0\n"))
+    with pytest.raises(FormatError, match="the query id '#1' begins with #, which begins a comment"):
+        gainful.write_qrels({"#1": {"d": 1}}, tmp_path / "x.qrels")
 
 
 def test_qrels_are_checked_too(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from itertools import product
 
 import numba
 import numpy as np
@@ -56,6 +57,19 @@ def listmle(s, g):
     return total
 
 
+def softmax_cross_entropy(s, g):
+    return 0.0 if len(set(g)) == 1 else cross_entropy([float(x) for x in g], s)
+
+
+def sigmoid_cross_entropy(s, g, top=1.0):
+    return math.fsum(softplus(x) - min(y / top, 1.0) * x for x, y in zip(s, g, strict=True)) / len(s)
+
+
+def ranknet_graded(s, g, sigma=1.0):
+    total = math.fsum(g[i] - g[j] for i, j in pairs(g))
+    return math.fsum((g[i] - g[j]) * softplus(-sigma * (s[i] - s[j])) for i, j in pairs(g)) / total if total else 0.0
+
+
 def discount(r):
     return 1.0 / math.log2(1.0 + r)
 
@@ -75,13 +89,12 @@ def ranks(s, g):
 
 
 def delta_weights(s, g, k=None):
-    """|ΔNDCG@k| of each pair, and the distance of their ranks."""
+    """|ΔNDCG@k| of each pair, and the ranks of its documents in all orders of equal ones."""
     k = len(s) if k is None else k
     best, places = ideal(g, k), ranks(s, g)
     D = [np.mean([discount(r) if r <= k else 0.0 for r in own]) for own in places]
     weights = {(i, j): (2.0 ** g[i] - 2.0 ** g[j]) / best * abs(D[i] - D[j]) for i, j in pairs(g)}
-    apart = {(i, j): abs(np.mean(places[i]) - np.mean(places[j])) for i, j in pairs(g)}
-    return weights, apart
+    return weights, {(i, j): list(product(places[i], places[j])) for i, j in pairs(g)}
 
 
 def lambda_weights(s, g, k=None):
@@ -89,11 +102,11 @@ def lambda_weights(s, g, k=None):
 
 
 def lambdaloss_weights(s, g, mu=10.0):
-    weights, apart = delta_weights(s, g)
+    weights, both = delta_weights(s, g)
     best = ideal(g, len(g))
+    gap = {pair: np.mean([discount(abs(a - b)) - discount(abs(a - b) + 1) for a, b in both[pair]]) for pair in both}
     return {
-        (i, j): (w + mu * (2.0 ** g[i] - 2.0 ** g[j]) / best * abs(discount(apart[i, j]) - discount(apart[i, j] + 1)))
-        / math.log(2.0)
+        (i, j): (w + mu * (2.0 ** g[i] - 2.0 ** g[j]) / best * gap[i, j]) / math.log(2.0)
         for (i, j), w in weights.items()
     }
 
@@ -234,6 +247,11 @@ FORMULAS = {
     "listmle": listmle,
     "xendcg": xendcg,
     "xendcg(gamma=1)": lambda s, g: xendcg(s, g, 1.0),
+    "softmax-cross-entropy": softmax_cross_entropy,
+    "sigmoid-cross-entropy": sigmoid_cross_entropy,
+    "sigmoid-cross-entropy(top=3)": lambda s, g: sigmoid_cross_entropy(s, g, 3.0),
+    "ranknet-graded": ranknet_graded,
+    "ranknet-graded(sigma=2.5)": lambda s, g: ranknet_graded(s, g, 2.5),
     "softrank": softrank,
     "softrank(k=3, sigma=0.5)": lambda s, g: softrank(s, g, 3, 0.5),
     "softrank(k=None)": lambda s, g: softrank(s, g, len(s)),

@@ -19,8 +19,11 @@ CURVED = [text for text in FORMULAS if loss(text).entry.newton is not None]
 KERNEL_LOSSES = {
     "pairwise-squared-hinge",
     "ranknet",
+    "ranknet-graded",
     "listnet",
     "listmle",
+    "softmax-cross-entropy",
+    "sigmoid-cross-entropy",
     "xendcg",
     "squared",
     "centred-squared",
@@ -80,6 +83,16 @@ def mean_weights(grades):
     return dict.fromkeys(chosen, 1.0 / max(len(chosen), 1))
 
 
+def graded_weights(grades):
+    total = sum(grades[i] - grades[j] for i, j in pairs(grades))
+    return {(i, j): (grades[i] - grades[j]) / total for i, j in pairs(grades)}
+
+
+def sigmoid_bend(scores):
+    small = np.exp(-np.abs(scores))
+    return small / (1.0 + small) ** 2
+
+
 def softmax_bend(scores, grades):
     p = np.exp(scores - scores.max())
     p /= p.sum()
@@ -111,6 +124,11 @@ BENDS = {
     "listmle": listmle_bend,
     "xendcg": softmax_bend,
     "xendcg(gamma=1)": softmax_bend,
+    "softmax-cross-entropy": lambda s, g: sum(g) * softmax_bend(s, g),
+    "sigmoid-cross-entropy": lambda s, g: sigmoid_bend(s) / len(s),
+    "sigmoid-cross-entropy(top=3)": lambda s, g: sigmoid_bend(s) / len(s),
+    "ranknet-graded": lambda s, g: over_pairs(s, graded_weights(g), logistic_bend(1.0)),
+    "ranknet-graded(sigma=2.5)": lambda s, g: over_pairs(s, graded_weights(g), logistic_bend(2.5)),
     "squared": lambda s, g: np.full(len(s), 2.0 / len(s)),
     "centred-squared": lambda s, g: np.full(len(s), 2.0 * (len(s) - 1) / len(s) ** 2),
     "lambda": lambda s, g: over_pairs(s, WEIGHTS["lambda"](s, g), logistic_bend(1.0)),
@@ -286,7 +304,8 @@ def test_ranks_by_counting_of_scores_that_are_not_finite():
     rank, D = np.empty(9, dtype=np.int64), np.empty(9)
     weighted_kernels.rank_by_counting(t, offsets, blocks, starts, discounts, room, 0, 1, rank, D)
     # Lower grades come first, equal documents share their places, and NaN counts for nobody.
-    assert rank.tolist() == [4, 1, 8, 14, 11, 2, 1, 11, 6]
+    assert (rank & weighted_kernels.TWICE).tolist() == [4, 1, 8, 14, 11, 2, 1, 11, 6]
+    assert (rank >> weighted_kernels.SHARED).tolist() == [1, 1, 1, 1, 2, 1, 1, 2, 1]  # how many share the rank
     assert D.tolist() == [9.0, 0.0, 7.0, 4.0, 5.5, 10.0, 0.0, 5.5, 8.0]
 
 

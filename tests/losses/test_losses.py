@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise, permutations
+
 import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loss_formulas import FORMULAS, FROZEN, pairs, structured
+from loss_formulas import FORMULAS, FROZEN, discount, ideal, pairs, softplus, structured
 
 import gainful
 from gainful import DataError, ParameterError
@@ -17,6 +20,7 @@ from gainful.losses.pairwise import sweep_hinges
 
 STRUCTURED = [name for name in LOSSES if name.startswith("structured-")]
 WORST = [*STRUCTURED, "margin-maximum", "margin-max-average"]  # of several worst rankings or pairs they take one
+POINTWISE = ("squared", "sigmoid-cross-entropy")  # of documents, not of orders
 KINKED = [name for name, entry in LOSSES.items() if not (entry.smooth or entry.frozen)]
 SMOOTH = [text for text in FORMULAS if loss(text).smooth]
 
@@ -58,6 +62,32 @@ def test_value_is_the_formula(text, query):
     assert gradient.shape == scores.shape
 
 
+@pytest.mark.parametrize("mu", [0.0, 10.0])
+@settings(max_examples=30, deadline=None)
+@given(query=queries(most=6))
+def test_lambdaloss_is_the_mean_over_the_orders_of_equal_documents(mu, query):
+    """Value, gradient and curvature; where all scores are equal, as at the start, too."""
+    scores, grades = query
+    for s in (scores, np.zeros(len(scores))):
+        orders = [
+            order
+            for order in permutations(range(len(s)))
+            if all((-s[a], grades[a]) <= (-s[b], grades[b]) for a, b in pairwise(order))
+        ]
+        best, value, slopes = ideal(grades, len(grades)), 0.0, np.zeros(len(s))
+        for order in orders:
+            rank = {i: r for r, i in enumerate(order, 1)}
+            for i, j in pairs(grades):
+                apart = abs(rank[i] - rank[j])
+                change = abs(discount(rank[i]) - discount(rank[j])) + mu * (discount(apart) - discount(apart + 1))
+                weight = (2.0 ** grades[i] - 2.0 ** grades[j]) / best * change / math.log(2.0) / len(orders)
+                value += weight * softplus(s[j] - s[i])
+                slopes[[i, j]] += np.array([-1.0, 1.0]) * weight / (1.0 + math.exp(s[i] - s[j]))
+        found, gradient = loss("lambdaloss", mu=mu)(s, grades)
+        assert found == pytest.approx(value, rel=1e-9, abs=1e-12)
+        np.testing.assert_allclose(gradient, slopes, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", STRUCTURED)
 @pytest.mark.parametrize("k", [1, 3, 10])
 @settings(max_examples=25)
@@ -82,7 +112,7 @@ def test_it_is_never_negative_and_ignores_the_order_of_the_rows(name, query):
         np.testing.assert_allclose(moved, gradient[order], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", sorted(set(LOSSES) - {"squared"}))
+@pytest.mark.parametrize("name", sorted(set(LOSSES) - set(POINTWISE)))
 @settings(max_examples=25)
 @given(query=queries(), shift=st.floats(-100, 100))
 def test_adding_a_number_to_all_scores_changes_nothing(name, query, shift):
@@ -106,8 +136,8 @@ def test_convex_losses_lie_above_their_planes(name, query, seed):
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("grades", [[2.0], [1.0, 1.0, 1.0], [0.0, 0.0]], ids=str)
 def test_a_query_without_an_order_has_no_loss(name, grades):
-    if name in ("squared", "centred-squared"):
-        pytest.skip("squared errors want the grades themselves")
+    if name in (*POINTWISE, "centred-squared"):
+        pytest.skip("it wants the grades themselves")
     value, gradient = loss(name)(np.arange(float(len(grades))), grades)
     assert value == 0.0
     assert not gradient.any()

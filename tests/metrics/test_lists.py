@@ -16,10 +16,23 @@ from gainful.metrics import metric
 from gainful.metrics.conventions import KINDS
 
 AVERAGED = ("recall@3", "recall", "hit@1", "hit@3", "rprec", "rprec(times=1.6)", "bpref", "judged@3", "judged")
-AVERAGED = (*AVERAGED, "pair-accuracy", "pair-accuracy(empty=0, unjudged=skip)")
+AVERAGED = (*AVERAGED, "pair-accuracy", "pair-accuracy(empty=0, unjudged=skip)", "auc", "unj@3", "rbp-resid(0.6)")
 SETS = ("set-p", "set-recall", "set-f1", "set-map", "set-relative-p", "utility", "num-ret", "num-rel-ret", "num-rel")
-BROKEN = ("iprec@0", "iprec@0.4", "iprec@1", "iprec-avg", "infap", "bin-g", "g", "ndcg-rel", "r-ndcg")
+BROKEN = (
+    "iprec@0",
+    "iprec@0.4",
+    "iprec@1",
+    "iprec@0.7(rounding=nearest)",
+    "iprec-avg(rounding=nearest)",
+    "iprec-avg",
+    "infap",
+    "bin-g",
+    "g",
+    "ndcg-rel",
+    "r-ndcg",
+)
 OLD = ("ndcg", "ndcg@2", "p@3", "map", "map@2", "mrr", "wta", "err", "rbp", "dcg@3", "p@4(divisor=relevant)")
+OLD = (*OLD, "nerr", "nerr@2", "rbp@2", "mean-ndcg", "ndcg@3(gain=2|3|0|7)", "dcg(gain=1|0|1|4)")
 
 SUBTOPICS = ("alpha-ndcg@5", "err-ia@5")
 
@@ -43,20 +56,28 @@ def value_of(m, listed, absent):
     n, k = len(listed), len(listed) if m.k is None else m.k
     if m.kind == "judged":
         return sum(grade is not None for grade in listed[:k]) / max(1, min(k, n))
+    if m.kind == "unj":
+        return sum(grade is None or grade < 0 for grade in listed[:k]) / k
+    if m.kind == "rbp-resid":
+        away = [grade is None or grade < 0 for grade in listed]
+        return (1 - m.p) * sum(one * m.p**i for i, one in enumerate(away)) + m.p**n if any(away) else 0.0
     if m.kind.startswith("num"):
         return {"num-ret": n, "num-rel": R, "num-rel-ret": sum(hits)}[m.kind]
     if m.kind == "utility":
         return sum(hits) - (n - sum(hits))
-    if m.kind == "pair-accuracy":  # documents left out stand below the list, in no order
+    if m.kind in ("pair-accuracy", "auc"):  # documents left out stand below the list, in no order
         grades, below = ([max(0, grade or 0) for grade in part] for part in (listed, absent))
+        if m.kind == "auc":
+            grades, below = ([grade >= level for grade in part] for part in (grades, below))
         above = [(a, b) for i, a in enumerate(grades) for b in [*grades[i + 1 :], *below] if a != b]
         open_ = sum(a != b for i, a in enumerate(below) for b in below[i + 1 :])
         if not above and not open_:
             return math.nan if m.empty == "skip" else m.empty
         return (sum(a > b for a, b in above) + 0.5 * open_) / (len(above) + open_)
-    graded = m.kind in ("ndcg", "dcg", "err", "g", "ndcg-rel", "r-ndcg")
-    gains = [0 if grade is None else grade for grade in listed]
-    best = sorted([*gains, *absent], reverse=True)
+    graded = m.kind in ("ndcg", "dcg", "mean-ndcg", "err", "nerr", "g", "ndcg-rel", "r-ndcg")
+    worth = (lambda g: m.gain[g]) if isinstance(m.gain, tuple) else (lambda g: 2**g - 1) if m.gain else lambda g: g
+    gains = [0 if grade is None else worth(grade) for grade in listed]
+    best = sorted([*gains, *map(worth, absent)], reverse=True)
     if (max(best, default=0) if graded else R) == 0:
         return math.nan if m.empty == "skip" else m.empty
     found = sum(hits)
@@ -71,7 +92,9 @@ def value_of(m, listed, absent):
         levels = [m.recall] if m.kind == "iprec" else [i / 10 for i in range(11)]
         values = []
         for recall in levels:
-            reached = [i for i in range(n) if sum(hits[: i + 1]) >= int(recall * R + 0.9)]
+            reached = [
+                i for i in range(n) if sum(hits[: i + 1]) >= int(recall * R + (0.9 if m.rounding == "up" else 0.5))
+            ]
             values.append(max((sum(hits[: i + 1]) / (i + 1) for i in reached), default=0.0))
         return sum(values) / len(values)
     if m.kind == "bpref":
@@ -115,10 +138,14 @@ def value_of(m, listed, absent):
         ranks += [n] if n > len(best) + 1 else []
         return sum(map(ndcg, ranks)) / len(ranks)
     if m.kind in ("ndcg", "dcg"):
-        total = sum((2**g - 1) / math.log2(i + 2) for i, g in enumerate(gains[:k]))
+        total = sum(g / math.log2(i + 2) for i, g in enumerate(gains[:k]))
         cut = len(best) if m.k is None else m.k
-        ideal = sum((2**g - 1) / math.log2(i + 2) for i, g in enumerate(best[:cut]))
+        ideal = sum(g / math.log2(i + 2) for i, g in enumerate(best[:cut]))
         return total / ideal if m.kind == "ndcg" else total
+    if m.kind == "mean-ndcg":
+        cuts = range(1, n + 1)
+        ours, ideal = ([sum(g / math.log2(i + 2) for i, g in enumerate(x[:c])) for c in cuts] for x in (gains, best))
+        return sum(a / b for a, b in zip(ours, ideal, strict=True)) / max(1, n)
     if m.kind == "p":
         return sum(hits[:k]) / (min(k, R) if m.divisor == "relevant" else k)
     if m.kind == "wta":
@@ -126,13 +153,17 @@ def value_of(m, listed, absent):
     if m.kind == "mrr":
         return 1 / (hits.index(True) + 1) if found else 0.0
     if m.kind == "rbp":
-        return (1 - m.p) * sum(hit * m.p**i for i, hit in enumerate(hits))
-    if m.kind == "err":
-        total, reading = 0.0, 1.0
-        for i, grade in enumerate(gains):
-            stop = (2**grade - 1) / 16
-            total, reading = total + reading * stop / (i + 1), reading * (1 - stop)
-        return total
+        return (1 - m.p) * sum(hit * m.p**i for i, hit in enumerate(hits[:k]))
+    if m.kind in ("err", "nerr"):
+
+        def err(grades):
+            total, reading = 0.0, 1.0
+            for i, grade in enumerate(grades):
+                stop = (2**grade - 1) / 16
+                total, reading = total + reading * stop / (i + 1), reading * (1 - stop)
+            return total
+
+        return err(gains[:k]) / (err(best[: m.k]) if m.kind == "nerr" else 1.0)
     assert m.kind == "map"
     precisions = sum(sum(hits[: i + 1]) / (i + 1) for i in range(min(k, n)) if hits[i])
     return precisions / (R if m.k is None else min(R, m.k))
@@ -142,7 +173,8 @@ def value_by_definition(m, scores, listed, absent):
     levels = sorted(set(scores), reverse=True)
     blocks = [[g for s, g in zip(scores, listed, strict=True) if s == level] for level in levels]
     if m.ties == "worst":
-        blocks = [sorted(block, key=lambda g: -1 if g is None else g) for block in blocks]
+        worth = m.gain if isinstance(m.gain, tuple) else range(4)
+        blocks = [sorted(block, key=lambda g: (0 if m.gain else -1) if g is None else worth[g]) for block in blocks]
     if m.ties != "average" or m.kind in ("set-p",):
         return value_of(m, [g for block in blocks for g in block], absent)
     orders = list(product(*(permutations(block) for block in blocks)))
@@ -264,14 +296,60 @@ def test_what_cannot_be_measured_is_refused():
 
 
 def test_negative_grades_are_those_of_trec_eval():
-    """−1: not judged; −2: in the pool, but not judged."""
+    """All of them: in the pool, but not judged."""
     run = {"a": {"d1": 5.0, "d2": 4.0, "d3": 3.0, "d4": 2.0}}
     qrels = {"a": {"d1": -1, "d2": -2, "d3": 0, "d4": 1}}
     assert metric("bpref")(run, qrels) == 0.0
-    estimate = 1 / 4 + 3 / 4 * (2 / 3) * (1e-5 / (1 + 2e-5))
+    estimate = 1 / 4 + 3 / 4 * (3 / 3) * (1e-5 / (1 + 2e-5))
     assert metric("infap")(run, qrels) == pytest.approx(estimate, rel=1e-12)
     assert metric("p@4", unjudged="skip")(run, qrels) == 0.25
     assert metric("mrr", unjudged="skip")(run, qrels) == 0.5
+
+
+@pytest.mark.parametrize("grade", [-1, -2, -7])
+def test_a_negative_grade_counts_as_in_the_pool_whatever_it_is(grade):
+    """Of three documents the second is relevant and the first in the pool: 1/2 + 1/2 · 1 · ε/2ε."""
+    run = {"a": {"d1": 5.0, "d2": 4.0}}
+    assert metric("infap")(run, {"a": {"d1": grade, "d2": 1}}) == pytest.approx(0.75)
+    assert metric("infap")(run, {"a": {"d2": 1}}) == pytest.approx(0.5)  # not in the pool
+    assert metric("unj@2")(run, {"a": {"d1": grade, "d2": 1}}) == 0.5
+
+
+def test_the_versions_of_trec_eval_differ_as_they_do():
+    """Worked out by hand from the definitions of both, and equal to what version 10.0 prints."""
+    run = {"1": {"a": 9, "x": 8, "b": 7, "d": 6, "c": 5}, "2": {"b": 9, "a": 8}}
+    qrels = {"1": {"a": 1, "b": 3, "c": 0, "d": -1}, "2": {"a": 1, "b": 0}}
+    ten = {"rbp": [0.1 / 3 + 0.081, 0.09], "rbp_resid": [0.9**5 + 0.1 * (0.9 + 0.9**3), 0.0],
+           "unj_5": [0.4, 0.0], "unj_20": [0.1, 0.0]}  # fmt: skip
+    for spec, values in ten.items():
+        assert metric(spec, convention="trec_eval-10").per_query(run, qrels) == pytest.approx(values, abs=1e-12)
+    many = {"1": {f"d{i}": -float(i) for i in range(1, 9)}}
+    relevant = {"1": {f"d{i}": 1 for i in (1, 4, 8)}}  # precisions 1, 1/2, 3/8 at recalls 1/3, 2/3, 1
+    for convention, values in {"trec_eval-9": (0.5, 0.375), "trec_eval-10": (1.0, 0.5)}.items():
+        found = [metric(f"iprec_at_recall_{level}", convention=convention)(many, relevant) for level in (0.4, 0.75)]
+        assert found == pytest.approx(values)
+    nine, ten = (metric("11pt_avg", convention=f"trec_eval-{version}")(many, relevant) for version in (9, 10))
+    assert nine == pytest.approx((4 * 1.0 + 4 * 0.5 + 3 * 0.375) / 11)
+    assert ten == pytest.approx((5 * 1.0 + 4 * 0.5 + 2 * 0.375) / 11)
+
+
+def test_trec_is_version_9():
+    for kind in KINDS:
+        spec = kind + {"must": "@5", "recall": "@0.3"}.get(KINDS[kind][0], "")
+        assert metric(spec, convention="trec") == metric(spec, convention="trec_eval-9")
+    with pytest.raises(ParameterError, match="there is no convention 'trec_eval-8'; did you mean 'trec_eval-9'"):
+        metric("map", convention="trec_eval-8")
+
+
+@pytest.mark.parametrize("ties", ["average", "worst", "docid"])
+@pytest.mark.parametrize("spec", ["ndcg", "dcg", "ndcg@3", "mean-ndcg"])
+def test_a_document_that_is_not_judged_gains_nothing_whatever_grade_0_gains(spec, ties):
+    """It stands where a document of gain 0 would stand."""
+    run = {"a": {"d1": 4.0, "d2": 3.0, "d3": 2.0, "d4": 2.0}}
+    qrels = {"a": {"d2": 1, "d4": 2, "d5": 1}}
+    for unjudged in ({}, {"d1": -1, "d3": -2}):
+        found = metric(spec, gain=[3, 1, 7, 0], ties=ties)(run, {"a": qrels["a"] | unjudged})
+        assert found == pytest.approx(metric(spec, gain=[0, 1, 7], ties=ties)(run, qrels), rel=1e-12)
 
 
 # -- subtopics ---------------------------------------------------------------------------------------------------------

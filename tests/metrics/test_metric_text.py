@@ -31,8 +31,8 @@ def metrics(draw):
     }
     cut = draw(cuts[KINDS[kind][0]])
     spec = kind if cut is None else f"{kind}@{cut!r}"
-    if kind == "rbp":
-        spec = f"rbp({draw(st.floats(0, 1, exclude_max=True))!r})"
+    if kind in ("rbp", "rbp-resid"):
+        spec = f"{spec}({draw(st.floats(0, 1, exclude_max=True))!r})"
     if kind == "rprec":
         spec = f"rprec(times={draw(st.floats(0.1, 9))!r})"
     options = {
@@ -46,6 +46,8 @@ def metrics(draw):
         "divisor": st.sampled_from(["min", "k", "relevant"] if kind == "p" else ["min", "all"]),
         "alpha": st.floats(0, 1, exclude_max=True),
         "unjudged": st.sampled_from(["zero", "skip"]),
+        "rounding": st.sampled_from(["up", "nearest"]),
+        "worth": st.sampled_from(["binary", "scaled"]),
     }
     if kind in WITHOUT_AVERAGE:
         options["ties"] = st.sampled_from(["input", "worst", "docid", "docid-rising"])
@@ -134,7 +136,7 @@ def test_every_convention_covers_every_metric(tool, spec):
         ("P_2.5", {}, "k of metric 'p' must be an integer from 1"),
         ("iprec_at_recall_1.5", {}, "recall of metric 'iprec@1.5' must be a number from 0 to 1"),
         ("success@5", {}, "there is no metric 'success'; it is called 'hit' here"),
-        ("zzz", {}, "there is no metric 'zzz'; choose from ndcg, dcg, p, map, mrr, wta, err, rbp, recall"),
+        ("zzz", {}, "there is no metric 'zzz'; choose from ndcg, dcg, mean-ndcg, p, map, mrr, wta, err, nerr, rbp"),
         ("ndcg@0", {}, "k of metric 'ndcg' must be an integer from 1, as in 'ndcg@10', was '0'"),
         ("ndcg@-3", {}, "k of metric 'ndcg' must be an integer from 1"),
         ("ndcg@ten", {}, "k of metric 'ndcg' must be an integer from 1"),

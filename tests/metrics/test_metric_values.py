@@ -30,7 +30,7 @@ SPECS = (
     "mrr@2",
     "wta",
 )
-SPECS += ("err", "err@2", "rbp", "rbp(0.35)", "rbp(0)")
+SPECS += ("err", "err@2", "nerr", "nerr@3", "rbp", "rbp(0.35)", "rbp(0)", "rbp@2", "mean-ndcg")
 
 GAIN_TABLE, DISCOUNT_TABLE = (0.0, 0.5, 4.0, 2.0, 9.0), (1.0, 0.75, 0.75, 0.1)
 OPTIONS = {
@@ -41,6 +41,7 @@ OPTIONS = {
     "short": ("use", "zero"),
     "max_grade": (4, 5.5),
     "unjudged": ("zero", "skip"),
+    "worth": ("binary", "scaled"),
 }
 DIVISORS = {"p": ("k", "min", "relevant"), "map": ("min", "all")}
 
@@ -74,6 +75,12 @@ def value_in_order(m, grades):
         return dcg(m, grades)
     if m.kind == "ndcg":
         return dcg(m, grades) / max(dcg(m, other) for other in set(permutations(grades)))
+    if m.kind == "mean-ndcg":
+        cuts = [metric(f"ndcg@{k}", gain=m.gain, discount=m.discount) for k in range(1, len(grades) + 1)]
+        return sum(value_in_order(ndcg, grades) for ndcg in cuts) / len(cuts)
+    if m.kind == "nerr":
+        err = metric(f"err@{m.k or len(grades)}", max_grade=m.max_grade)
+        return value_in_order(err, grades) / max(value_in_order(err, other) for other in set(permutations(grades)))
     if m.kind == "err":
         total, reading = 0.0, 1.0
         for rank, grade in enumerate(grades[:cut], 1):
@@ -86,7 +93,8 @@ def value_in_order(m, grades):
     if m.kind == "wta":
         return float(hits[0])
     if m.kind == "rbp":
-        return (1 - m.p) * sum(hit * m.p**i for i, hit in enumerate(hits))
+        worth = hits if m.worth == "binary" else [grade / max(1, *grades) for grade in grades]
+        return (1 - m.p) * sum(one * m.p**i for i, one in enumerate(worth[:cut]))
     if m.kind == "mrr":
         return 1 / (hits.index(True) + 1) if True in hits[:cut] else 0.0
     precisions = sum(sum(hits[: i + 1]) / (i + 1) for i in range(cut) if hits[i])
@@ -99,7 +107,8 @@ def key_of(m, grade):
 
 
 def value_by_definition(m, scores, grades):
-    gains = [key_of(m, g) if m.relevant is None else g >= m.relevant for g in grades]
+    graded = m.relevant is None or m.worth == "scaled"
+    gains = [key_of(m, g) if graded else g >= m.relevant for g in grades]
     if not any(gains):
         return math.nan if m.empty == "skip" else m.empty
     if m.short == "zero" and len(grades) < m.k:

@@ -36,7 +36,9 @@ def test_discounted_gain(name, k, n_scores):
 
 @pytest.mark.parametrize("n_scores", [1, 6, 10**6])
 @pytest.mark.parametrize("k", [1, 3, 10, 100])
-@pytest.mark.parametrize(("name", "theirs"), [("map", "MAP"), ("p", "PrecisionAt"), ("mrr", "MRR")])
+@pytest.mark.parametrize(
+    ("name", "theirs"), [("map", "MAP"), ("p", "PrecisionAt"), ("mrr", "MRR"), ("recall", "RecallAt")]
+)
 def test_binary_relevance(name, theirs, k, n_scores):
     scores, y, qid = rows(k, 2, n_scores)
     m = metric(f"{name}@{k}", convention="catboost")

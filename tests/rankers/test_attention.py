@@ -230,7 +230,7 @@ def test_it_learns_what_no_row_tells_alone():
     y = (np.abs(X - X.mean(axis=1, keepdims=True)).sum(axis=2).argsort(axis=1).argsort(axis=1) < 2).astype(float)
     data = RankingData.from_rows(X.reshape(-1, 2), y.ravel(), np.repeat(np.arange(400), 8))
     common = {"hidden": (32,), "loss": "listnet", "epochs": 40, "learning_rate": 0.01, "device": "cpu"}
-    net = AttentionRanker(**common, models=1, noise=0.0, dropout=0.0, transform=None).fit(data[:300])
+    net = AttentionRanker(**common, models=1, noise=0.0, dropout=0.0, log_scale=False).fit(data[:300])
     alone = gainful.NeuralRanker(**common).fit(data[:300])
     assert net.score(data[300:]) > alone.score(data[300:]) + 0.05
 
@@ -289,7 +289,7 @@ def test_it_is_evaluated_compared_and_distilled(fitted, parts):
     value = gainful.metric("ndcg@10")(fitted.predict(test), test)
     assert gainful.evaluate(fitted, test, metrics=["ndcg@10"]) == {"ndcg@10": pytest.approx(value)}
     # without its own scale, the net behind a scaler is the net that scales
-    same = {"transform": None, "models": 1, "dtype": "float64"}
+    same = {"log_scale": False, "models": 1, "dtype": "float64"}
     ours = AttentionRanker(**QUICK | same)
     pipeline = make_pipeline(StandardScaler(), AttentionRanker(**QUICK | same, scale=None))
     result = gainful.compare({"ours": ours, "pipeline": pipeline}, train, test=test, metrics=["ndcg@10"], tests=[])
@@ -320,7 +320,7 @@ def test_there_are_no_contributions(fitted, parts):
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("params", [{}, {"transform": None, "scale": None}, {"activation": "silu", "blocks": 2}])
+@pytest.mark.parametrize("params", [{}, {"log_scale": False, "scale": None}, {"activation": "silu", "blocks": 2}])
 def test_onnx_scores_lists_of_any_length(params, parts, tmp_path):
     train, _, test = parts
     model = AttentionRanker(**QUICK, **params).fit(train)
@@ -349,8 +349,8 @@ def test_onnx_holds_a_blend_with_lists(parts, tmp_path):
 
 def test_a_scaler_in_front_goes_along_or_is_refused(parts, tmp_path):
     train, _, test = parts
-    for transform, good in ((None, True), ("log", False)):
-        pipeline = make_pipeline(StandardScaler(), AttentionRanker(**QUICK, transform=transform))
+    for log_scale, good in ((False, True), (True, False)):
+        pipeline = make_pipeline(StandardScaler(), AttentionRanker(**QUICK, log_scale=log_scale))
         pipeline.fit(train.X, train.y, attentionranker__qid=train.qid)
         if good:
             gainful.export(pipeline, tmp_path / "net.onnx", to="onnx", check_on=test)

@@ -85,6 +85,7 @@ def test_first_trees_may_fit_the_grades(parts):
     assert np.allclose(model.predict(test), theirs.predict(test.X), rtol=0, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:.*no tree has a split")
 @pytest.mark.parametrize("step", ["auto", "newton", "gradient"])
 def test_a_flat_start_without_gradient_is_reported(step):
     data = gainful.make_artificial(30, n_docs=400, n_features=8, seed=1)  # smooth ranks of 200, far below the cut-off
@@ -289,6 +290,48 @@ def test_a_tree_without_a_split_does_not_end_training_on_samples(rng):
     data = RankingData.from_rows(X, (X[:, 0] > 1.2).astype(float), qid)
     model = LambdaMART(n_trees=60, n_leaves=3, min_docs_in_leaf=5, subsample=0.3, n_jobs=1).fit(data)
     assert model.n_iter_ == model.best_iteration_ == model.booster_.current_iteration() > 10
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"engine_params": {"linear_tree": True}}, "does not hold with linear leaves; leave them out of engine_params"),
+        ({"categorical": [0]}, "has a sign for feature 0, which holds categories; leave out the sign"),
+    ],
+)
+def test_where_monotone_cannot_hold_it_is_refused(rng, more, message):
+    X, y = rng.integers(0, 9, (80, 2)), rng.integers(0, 2, 80)
+    with pytest.raises(ParameterError, match=message):
+        LambdaMART(monotone=[1, 0], **more).fit(X, y, group=[20] * 4)
+
+
+def test_a_continued_training_keeps_its_monotone_constraints(parts, tmp_path):
+    model = LambdaMART(**QUICK, monotone={0: 1}).fit(parts[0])
+    gainful.save(model, tmp_path / "m.gainful")
+    for one in (model, gainful.load(tmp_path / "m.gainful")):
+        one.set_params(warm_start=True, n_trees=QUICK["n_trees"] + 5)
+        assert one.fit(parts[0]).monotone_[0] == 1
+        one.set_params(monotone=None, n_trees=QUICK["n_trees"] + 9)
+        with pytest.raises(ParameterError, match=r"the trees to continue grew with monotone=\[1, 0.*; keep that"):
+            one.fit(parts[0])
+
+
+@pytest.mark.parametrize("name", [n for n, entry in gainful.RANKERS.items() if entry.kind == "trees"])
+def test_a_model_without_a_split_says_so(name, rng):
+    X, y = rng.normal(size=(8, 2)), rng.integers(0, 2, 8) + np.repeat([0, 1], 4)
+    with pytest.warns(
+        ConvergenceWarning, match="no tree has a split, so all scores are equal; min_docs_in_leaf"
+    ) as told:
+        gainful.ranker(name, n_trees=3, n_jobs=1).fit(X, y, group=[4, 4])
+    assert len(told) == 1
+
+
+def test_trees_that_are_all_of_the_start_are_reported(parts):
+    nearly = [np.where(np.arange(part.n_rows) < n, 1.0, part.y) for part, n in zip(parts[:2], (9, 0), strict=True)]
+    train, valid = (part.replace(X=x[:, None]) for part, x in zip(parts[:2], nearly, strict=True))
+    settings = QUICK | {"n_trees": 30, "start_trees": 20, "early_stopping": 30}
+    with pytest.warns(ConvergenceWarning, match="trees kept all fit the grades .* and none the loss structured-ndcg"):
+        gainful.ranker("structured-boost", **settings).fit(train, eval_set=valid)
 
 
 def test_leaves_too_large_for_the_data_are_reported(rng):

@@ -140,3 +140,13 @@ def test_random_starts_differ_by_seed(parts):
         gainful.CoordinateAscent(init="random", n_restarts=1, random_state=seed).fit(parts[0]).coef_ for seed in (1, 2)
     ]
     assert not np.allclose(*coefs)
+
+
+@pytest.mark.parametrize("name", ["coordinate-ascent", "adarank-map"])
+def test_validation_data_far_beyond_the_training_data_is_not_an_overflow_warning(name, rng):
+    X, y = rng.uniform(-1, 1, size=(200, 4)), rng.integers(0, 3, 200)
+    far = (X * [1e149, 1, 1, 1], y, np.repeat(np.arange(90, 100), 20))
+    model = gainful.ranker(name, **({"n_restarts": 2, "n_sweeps": 2} if "ascent" in name else {}))
+    with pytest.warns(gainful.DataWarning, match="feature 1 has no value beyond"):
+        model.fit(X * [1e-160, 1, 1, 1], y, qid=np.repeat(np.arange(10), 20), eval_set=far)
+    assert np.isfinite(model.coef_).all()

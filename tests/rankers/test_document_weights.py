@@ -10,6 +10,8 @@ import gainful
 from gainful import DataError, LambdaMART, RankingData
 from gainful.data.query_weights import rows_of_mean_one
 from gainful.formats.convert import convert
+from gainful.linear.risk import LinearRisk
+from gainful.solvers.registry import SOLVERS
 
 TREES = {"n_trees": 10, "n_leaves": 5, "min_docs_in_leaf": 1, "n_jobs": 1}
 
@@ -43,8 +45,62 @@ def test_weight_two_is_a_document_given_twice_and_weight_zero_one_left_out(name,
             "engine_params": {"min_sum_hessian_in_leaf": 1e-3, "min_data_in_bin": 1},
         }
     weighted = gainful.ranker(name, **params).fit(X, y, qid=qid, sample_weight=copies)
+    if name == "regression":  # its penalty stands beside a sum
+        params = params | {"alpha": params["alpha"] * copies.mean()}
     repeated = gainful.ranker(name, **params).fit(X[given], y[given], qid=qid[given])
     assert weighted.predict(X) == pytest.approx(repeated.predict(X), rel=1e-5, abs=1e-6)
+
+
+TIMES = np.array([1, 2, 3, 1, 0, 2, 1, 1, 4, 1])  # how often each of the ten queries is given
+
+
+def given_often(rows):
+    """The queries as often as TIMES says, each under an id of its own, and once with that as a weight."""
+    X, y, qid = rows
+    queries = np.repeat(np.arange(10), TIMES)
+    index = np.concatenate([np.flatnonzero(qid == q) for q in queries])
+    own = np.repeat(np.arange(len(queries)), 12)
+    weighted = RankingData.from_rows(X, y, qid, sample_weight=TIMES[qid].astype(float))
+    return RankingData.from_rows(X[index], y[index], own), weighted
+
+
+@pytest.mark.parametrize("name", gainful.LOSSES)
+def test_a_query_of_whole_weight_is_as_many_queries_to_every_loss(name, rows):
+    repeated, weighted = given_often(rows)
+    w = np.random.default_rng(4).normal(size=repeated.n_features)
+    one, other = (LinearRisk.of(gainful.loss(name), data).value_and_gradient(w) for data in (repeated, weighted))
+    assert other[0] == pytest.approx(one[0], rel=1e-12)
+    assert other[1] == pytest.approx(one[1], rel=1e-10, abs=1e-12)
+
+
+BY_SOLVER = {
+    "lbfgs": ("linear", {"loss": "listnet"}),
+    "bundle": ("linear", {"loss": "pairwise-hinge"}),
+    "gradient": ("linear", {"loss": "listnet"}),
+    "cutting_plane": ("structured-svm", {}),
+    "subgradient": ("structured-svm", {}),
+}
+
+
+@pytest.mark.filterwarnings("ignore:subgradient descent stopped where no step")  # at a kink, near enough
+@pytest.mark.parametrize("solver", BY_SOLVER)
+def test_a_query_of_whole_weight_is_as_many_queries_to_every_solver(solver, rows):
+    """As near as solvers get, and far nearer than to queries of weight 1."""
+    assert set(BY_SOLVER) == set(SOLVERS) - {"stochastic"}, "which draws queries at random"
+    name, params = BY_SOLVER[solver]
+    repeated, weighted = given_often(rows)
+    plain = weighted.replace(query_weights=None)
+    often, by_weight, once = (
+        gainful.ranker(name, solver=solver, C=3.0, tol=1e-5, **params).fit(data).coef_
+        for data in (repeated, weighted, plain)
+    )
+    assert np.linalg.norm(by_weight - often) < 0.2 * np.linalg.norm(once - often)
+
+
+def test_ridge_regression_takes_copies_as_weights_if_its_penalty_grows_with_them(rows):
+    repeated, weighted = given_often(rows)
+    one = gainful.ranker("regression", alpha=3.0 * TIMES[TIMES > 0].mean()).fit(repeated)
+    assert gainful.ranker("regression", alpha=3.0).fit(weighted).coef_ == pytest.approx(one.coef_, rel=1e-9)
 
 
 @pytest.mark.parametrize(

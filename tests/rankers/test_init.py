@@ -198,6 +198,30 @@ def test_trainings_that_share_their_set_up_share_the_first_model(parts):
     assert other.init_ is not models[0].init_
 
 
+def first_value(scores, grades):
+    return float(grades[np.argmax(scores)])
+
+
+def _of_the_same_name():
+    def first_value(scores, grades):
+        return float(scores[0])
+
+    return first_value
+
+
+@pytest.mark.parametrize("differs", ["rows", "metric"])
+def test_a_first_model_is_shared_for_the_same_rows_and_metric_alone(parts, differs):
+    train, valid, _ = parts
+    others = {"rows": valid.replace(X=valid.X[::-1].copy()), "metric": valid}[differs]
+    measures = [first_value, _of_the_same_name() if differs == "metric" else first_value]
+    setup, first = SharedSetup(), []
+    for part, measure in zip((valid, others), measures, strict=True):
+        with setup.use():
+            made = gainful.ranker("lambdamart", init="listnet", eval_metric=measure, **SMALL)
+            first.append(made.fit(train, eval_set=part).init_)
+    assert first[0] is not first[1]
+
+
 def test_a_checkpoint_resumes_to_the_same_model(parts, tmp_path, model):
     file = tmp_path / "checkpoint"
 

@@ -71,11 +71,11 @@ def test_early_stopping_keeps_the_best_iteration(parts):
     assert gainful.metric("ndcg@3")(model.predict(valid), valid) == pytest.approx(max(values))
 
 
-def test_without_early_stopping_all_trees_grow_and_the_best_is_used(parts):
+def test_patience_for_all_trees_grows_them_all_and_keeps_the_best(parts):
     train, valid, _ = parts
-    model = LambdaMART(n_trees=40, learning_rate=0.5, early_stopping=None, n_jobs=1).fit(train, eval_set=valid)
+    model = LambdaMART(n_trees=40, learning_rate=0.5, early_stopping=40, n_jobs=1).fit(train, eval_set=valid)
     assert model.n_iter_ == 40
-    assert model.best_iteration_ == int(np.argmax([row["validation"] for row in model.history_])) + 1
+    assert model.best_iteration_ == int(np.argmax([row["validation"] for row in model.history_])) + 1 < 40
 
 
 def test_importances_find_the_feature_that_matters(rng):

@@ -16,6 +16,7 @@ from gainful import LinearRanker, ParameterError
 from gainful.data.query_weights import pair_counts, pair_shares, query_shares
 from gainful.linear.risk import LinearRisk
 from gainful.losses import LOSSES, loss
+from gainful.solvers.certificate import ConvergenceWarning
 
 CS = [0.01, 1.0, 100.0, 1000.0]
 RankSVM = partial(gainful.RankSVM, scale=None)  # the objective of the paper, on the features as given
@@ -264,3 +265,15 @@ def test_shuffled_rows_change_rounding_only(name, parts, rng):
 
 def test_shares_of_queries_sum_to_one(small):
     assert query_shares(small).sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("init", ["zeros", "regression"])
+def test_a_loss_that_is_flat_where_training_starts_says_so(rng, init):
+    """With 400 documents, none of which stands out, a place among the first ten has no chance and so no slope."""
+    X = rng.normal(size=(800, 3))
+    y = (X[:, 0] > 1.5).astype(float)
+    with pytest.warns(ConvergenceWarning, match=r"loss softrank.* has learned nothing: no weight left 0") as told:
+        model = gainful.ranker("softrank", init=init).fit(X, y, group=[400, 400])
+    assert np.abs(model.coef_).max() < 1e-9
+    assert len(told) == 1
+    gainful.ranker("softrank").fit(X[:200], y[:200], group=[20] * 10)

@@ -101,7 +101,7 @@ def test_a_model_file_keeps_what_was_learned(clicks, tmp_path):
 def test_validation_clicks_are_corrected_too(clicks):
     data = RankingData.from_rows(**clicks)
     train, valid = data[:20], data[20:]
-    model = gainful.ranker("lambdamart-plain", **TREES, early_stopping=None).fit(train, eval_set=valid)
+    model = gainful.ranker("lambdamart-plain", **TREES).fit(train, eval_set=valid)
     theirs = by_hand({key: clicks[key][100:] for key in clicks}, model.propensities_[valid.positions - 1], False)
     expected = gainful.metric("ndcg@10")(model.predict(theirs), theirs)
     assert model.history_[model.best_iteration_ - 1]["validation"] == pytest.approx(expected)

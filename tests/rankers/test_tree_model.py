@@ -54,5 +54,5 @@ def test_going_on_and_resuming_drop_them_too(parts, upside_down, tmp_path):
 def test_a_model_file_with_more_trees_than_the_best_is_cut_on_loading(parts):
     train, _, test = parts
     whole, model = (LambdaMART(**{**QUICK, "n_trees": n}).fit(train) for n in (12, 5))
-    model._unpack({"booster": whole.booster_.model_to_string(), "best_iteration": 5})
+    model._unpack({"booster": whole.booster_.model_to_string(), "best_iteration": 5, "monotone": None})
     assert_is_the_model(model, test)

@@ -269,7 +269,7 @@ def test_artificial_figures_are_a_plain_fits(tmp_path):
     experiment.run()
     result = experiment.result()
     data = gainful.make_artificial(60, seed=4)
-    settings = {"n_trees": 5, "n_leaves": 5, "learning_rate": 0.1, "early_stopping": None, "n_jobs": 1}
+    settings = {"n_trees": 5, "n_leaves": 5, "learning_rate": 0.1, "early_stopping": 5, "n_jobs": 1}
     model = gainful.ranker("lambdamart", **settings).fit(data[:30], eval_set=data[30:40])
     values = gainful.metric("ndcg@10").per_query(model.predict(data[40:]), data[40:])
     figure = result.figure("lambdamart:n_leaves=5")

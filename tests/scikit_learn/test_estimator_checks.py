@@ -27,6 +27,7 @@ COPIES = {
     "check_sample_weight_equivalence_on_dense_data": "ranks, thresholds and batches count every row once",
     "check_sample_weight_equivalence_on_sparse_data": "ranks, thresholds and batches count every row once",
 }
+PENALTY = "the penalty is alpha times the mean weight; see test_document_weights.py, and alpha=0 below"
 
 
 class OneQuery:
@@ -67,19 +68,27 @@ class Net(OneQuery, gainful.NeuralRanker):
     pass
 
 
+class Classes(OneQuery, gainful.McRank):
+    pass
+
+
 # each with the checks of weights that cannot apply to it
 FAMILIES = [
-    (Linear(), {}),
+    (Linear(), dict.fromkeys(COPIES, PENALTY)),
+    (Linear(alpha=0.0), {}),
     (Kernel(n_landmarks=5), dict.fromkeys(("check_sample_weights_not_overwritten", *COPIES), WHOLE_QUERIES)),
     (Selecting(), COPIES),
     (StepSum(n_rounds=3), COPIES),
     (Trees(n_trees=3, n_jobs=1), {}),
+    (Classes(n_trees=3, n_jobs=1), {}),
+    (Classes("ordinal", n_trees=3, n_jobs=1), {}),
+    (Classes("regression", n_trees=3, n_jobs=1), {}),
     (Net(epochs=2, hidden=(4,), device="cpu"), COPIES),
 ]
 
 
 @pytest.mark.filterwarnings("ignore::Warning")  # the checks bring their own data, on which some solvers stop early
-@pytest.mark.parametrize(("model", "weights"), FAMILIES, ids=[type(model).__name__ for model, _ in FAMILIES])
+@pytest.mark.parametrize(("model", "weights"), FAMILIES, ids=[repr(model) for model, _ in FAMILIES])
 def test_scikit_learns_checks(model, weights):
     results = check_estimator(model, expected_failed_checks=CANNOT_APPLY | weights, on_fail=None, on_skip=None)
     failed = {r["check_name"]: str(r["exception"]) for r in results if r["status"] == "failed"}

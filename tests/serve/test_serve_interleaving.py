@@ -148,6 +148,21 @@ def test_a_second_model_that_cannot_score_takes_no_part(files, data):
         assert 'gainful_impressions_total{result="skipped"} 1' in client.get("/metrics").text
 
 
+def test_only_answers_are_logged(files, data, monkeypatch):
+    """A request that is refused after its lists are made was not shown to anyone."""
+    explained = documents(data.X[:5]) | {"contributions": True}
+    twice = {"documents": [{"id": one, "features": list(row)} for one, row in zip([1, "1"], data.X, strict=False)]}
+    with interleaving(files) as client:
+        assert client.post("/rank", json=explained).json()["impression"]
+        with monkeypatch.context() as patch:
+            patch.setattr(gainful.RegressionRanker, "_why_no_contributions", lambda model: "it is a test")
+            assert client.post("/rank", json=explained).status_code == 422
+        assert client.post("/rank", json=twice).status_code == 422
+        assert client.post("/rank", json=documents(data.X[:5])).json()["impression"]
+        assert 'gainful_impressions_total{result="logged"} 2' in client.get("/metrics").text
+    assert len(logged(files)) == 2
+
+
 def test_both_files_are_reloaded(files, models, data):
     body = documents(data.X[:5])
     with interleaving(files, token=TOKEN) as client:

@@ -19,8 +19,11 @@ from serve_examples import NAMES, TOKEN, client_of, documents, train_data
 import gainful
 from gainful.errors import ParameterError
 from gainful.serve import Settings, create_app, schema
+from gainful.serve.app import QUICK_BODY
 from gainful.serve.middleware import _names_this_machine
 from gainful.serve.settings import is_loopback, read_token
+
+MAX_BODY = 600_000
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +51,7 @@ def paths(models, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def clients(paths):
-    opened = {name: client_of(path, max_rows=500) for name, path in paths.items()}
+    opened = {name: client_of(path, max_rows=500, max_body=MAX_BODY) for name, path in paths.items()}
     for client in opened.values():
         client.__enter__()
     yield opened
@@ -495,3 +498,87 @@ def test_the_page_is_whole_and_forbids_the_network(clients):
 def test_a_token_file_of_any_editor_is_read(tmp_path, content):
     (tmp_path / "token").write_bytes(content % b"a-token-for-tests-only")
     assert read_token(tmp_path / "token") == "a-token-for-tests-only"
+
+
+# -- bodies of any size ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def words(data, tmp_path_factory):
+    """A client of a model with a feature of text."""
+    import pandas as pd
+
+    frame = pd.DataFrame(data.X, columns=NAMES)
+    frame["age"] = pd.Categorical(np.where(data.X[:, 2] > 0, "old", "new"))
+    path = tmp_path_factory.mktemp("words") / "words.gainful"
+    gainful.save(
+        gainful.LambdaMART(n_trees=3, n_leaves=4, n_jobs=1).fit(gainful.RankingData.from_rows(frame, data.y, data.qid)),
+        path,
+    )
+    with client_of(path, max_rows=500, max_body=MAX_BODY) as client:
+        yield client
+
+
+def a_body(path, kind, n):
+    """A request with n rows: features by name or in order, with contributions, a gap, text, or cut off."""
+    row = {"named": dict.fromkeys(NAMES, 0.5), "missing": [0.5, None, 0.5, 0.5]}.get(kind, [0.5, 0.25, 0.5, 0.5])
+    if kind == "text":
+        row = dict.fromkeys(NAMES, 0.5) | {"age": "old"}
+    more = {"contributions": True} if kind == "explained" else {}
+    if path == "/pair":
+        made = {"a": row, "b": row}
+    elif path == "/score":
+        made = {"rows": [row] * n} | more
+    else:
+        made = {"documents": [{"id": f"d{i}", "features": row} for i in range(n)]} | more
+    text = json.dumps(made).encode()
+    return text[:-2] if kind == "cut" else text
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.sampled_from(["linear", "trees", "kernel", "numbered", "words"]),
+    st.sampled_from(["/rank", "/score", "/pair"]),
+    st.sampled_from(["lists", "named", "explained", "missing", "text", "cut"]),
+    st.sampled_from([0, 1, 3, 499, 500, 501]),
+    st.sampled_from([None, "quick", "body"]),
+    st.sampled_from([-1, 0, 1]),
+)
+def test_a_body_of_any_size_is_answered_or_refused_in_a_line(clients, words, paths, name, path, kind, n, limit, beside):
+    """Blanks bring a body to either side of a limit, where another part of the server answers."""
+    client = words if name == "words" else clients[name]
+    body = a_body(path, kind, n)
+    size = {"quick": QUICK_BODY, "body": MAX_BODY}.get(limit, 0) + beside
+    answer = client.post(path, content=body.ljust(size), headers={"content-type": "application/json"})
+    assert answer.status_code in (200, 400, 413, 422), answer.text
+    if len(body.ljust(size)) > MAX_BODY or (n == 501 and path != "/pair" and kind != "cut"):
+        assert answer.status_code == 413
+    elif kind == "cut":
+        assert answer.status_code == 400
+    elif kind == "lists" and name != "words" and (path != "/pair" or name != "kernel"):
+        assert answer.status_code == 200
+    if answer.status_code != 200:
+        assert "\n" not in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("ids", "told"),
+    [
+        (["x", "y", "x"], "documents[2] has the id of documents[0], 'x'"),
+        ([1, "1", "y"], "documents[1] has the id of documents[0], '1'"),
+        (["2", None, None], "documents[2] has the id of documents[0], '2'"),  # its place is its id
+    ],
+)
+def test_ids_that_are_equal_as_text_are_refused(clients, data, ids, told):
+    rows = [{"id": one, "features": list(row)} for one, row in zip(ids, data.X, strict=False)]
+    answer = clients["trees"].post("/rank", json={"documents": rows})
+    assert (answer.status_code, told in answer.json()["error"]) == (422, True)
+    queries = {"queries": [{"documents": [one]} for one in rows] + [{"documents": rows}]}
+    assert told.replace("documents", "queries[3].documents") in clients["linear"].post("/rank", json=queries).text
+    assert clients["linear"].post("/rank", json={"queries": queries["queries"][:3]}).status_code == 200
+
+
+def test_two_host_headers_are_refused(clients):
+    headers = [("host", "localhost"), ("host", "rebound.example.com")]
+    assert clients["linear"].get("/model", headers=headers).status_code == 400
+    assert clients["linear"].get("/model", headers=headers[::-1]).status_code == 400

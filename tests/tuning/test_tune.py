@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import os
 import re
 import signal
@@ -70,6 +72,28 @@ def test_a_grid_finds_the_best_of_a_known_objective(angles):
     for row in found.trials:
         expected = gainful.metric("ndcg@10")(Angle(**row["params"])._predict(valid.X), valid)
         assert row["value"] == expected
+
+
+def grid_of(values, most):
+    space = {name: gainful.Values(*range(1, n + 1)) for name, n in zip("abc", values, strict=True)}
+    return Search("grid", space, dict.fromkeys("abc", None), most=most)
+
+
+@pytest.mark.parametrize("values", [(5, 5, 5), (3, 3, 1), (2, 4, 3)])
+def test_a_grid_that_fits_its_trials_is_whole(values):
+    """Every combination is tried, beside the ranker's own values."""
+    found = grid_of(values, math.prod(values))
+    rows = {tuple(found.propose(i).values()) for i in range(found.size)}
+    assert rows == {(None, None, None), *itertools.product(*(range(1, n + 1) for n in values))}
+    assert found.unvaried == []
+
+
+def test_a_grid_that_is_too_small_says_which_parameters_stay(angles):
+    assert grid_of((5, 5, 5), 124).unvaried == ["c"]
+    train, valid = angles
+    space = {"C": gainful.Values(1.0, 2.0), "tol": gainful.Values(1e-3, 1e-4), "max_iter": gainful.Values(5, 6, 7)}
+    with pytest.warns(UserWarning, match=r"a grid of 5 trials leaves max_iter of ranksvm unchanged: give 13 trials"):
+        gainful.tune("ranksvm", train, valid=valid, search="grid", trials=5, space=space, refit=False)
 
 
 @pytest.mark.parametrize("search", ["random", "optuna"])
@@ -283,7 +307,8 @@ def test_the_test_part_is_never_looked_at(parts):
 @pytest.mark.parametrize("search", ["random", "grid", "optuna"])
 def test_workers_change_nothing(parts, search):
     train, valid, test = parts
-    one, three = (gainful.tune(TREES, train, valid=valid, search=search, trials=11, n_jobs=n, seed=5) for n in (1, 3))
+    how = {"search": search, "trials": 11, "seed": 5, "fixed": ("subsample", "l2")}
+    one, three = (gainful.tune(TREES, train, valid=valid, n_jobs=n, **how) for n in (1, 3))
     assert bare(one.trials) == bare(three.trials)
     assert one.best_params == three.best_params
     assert np.array_equal(one.model.predict(test), three.model.predict(test))

@@ -9,7 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.blending.checkpoints import members_state, stored_members, stored_seed
-from gainful.blending.folds import LARGE, Clock, FoldFit, Job, QueryFolds, end_together, fit_folds, is_large
+from gainful.blending.folds import (
+    LARGE,
+    Clock,
+    FoldFit,
+    Job,
+    QueryFolds,
+    end_folds,
+    fit_folds,
+    is_large,
+    what_is_left,
+)
 from gainful.blending.leaderboard import Leaderboard, Row
 from gainful.blending.members import (
     Member,
@@ -26,6 +36,7 @@ from gainful.data.limits import refuse_extremes
 from gainful.data.rows import Array, is_mapped
 from gainful.data.size import DataSize
 from gainful.errors import DataError, GainfulError, ParameterError
+from gainful.errors.kept import show_kept
 from gainful.metrics import Metric, metric
 from gainful.parameters.constraints import (
     THREADS,
@@ -209,21 +220,36 @@ class BlendedRanker(Ranker):
                     fits[i].append(result)
             if chosen.start == 0 and self.drops:
                 self._drop_hopeless(folds, batch, fits, failures, members)
+        whole = zip(batch, fits, failures, strict=True)
+        self._go_on(folds, {one.ranker: mine for one, mine, failure in whole if not failure}, clock)
         made = []
         for candidate, mine, failure in zip(batch, fits, failures, strict=True):
-            mine = mine if failure else self._end_together(folds, mine, clock)
+            mine = mine if failure else self._end_folds(folds, mine, clock)
             member = Member.of_fits(candidate.spec, mine, folds, self._validation_metric())
             if failure or mine:
                 made.append(member.drop(failure) if failure else member)
         return made
 
+    def _go_on(self, folds: QueryFolds, going_on: dict[Ranker, list[FoldFit]], clock: Clock) -> None:
+        """Train what is left until the other folds can choose the iteration of each fold, as far as there is time."""
+        while going_on and not clock.over:
+            left = [job for ranker, fits in going_on.items() for job in what_is_left(folds, ranker, fits)]
+            results = fit_folds(folds, left, clock, self.n_jobs) if left else []
+            grown = set()
+            for job, result in zip(left, results, strict=True):
+                if isinstance(result, FoldFit) and job.before is not None:
+                    fits = going_on[job.ranker]
+                    fits[fits.index(job.before)] = result
+                    grown |= {job.ranker} if len(result.curve) > len(job.before.curve) else set()
+            going_on = {ranker: fits for ranker, fits in going_on.items() if ranker in grown}
+
     @staticmethod
-    def _end_together(folds: QueryFolds, fits: list[FoldFit], clock: Clock) -> list[FoldFit]:
+    def _end_folds(folds: QueryFolds, fits: list[FoldFit], clock: Clock) -> list[FoldFit]:
         try:
-            return end_together(folds, fits)
+            return end_folds(folds, fits)
         except KeyboardInterrupt:  # what has been trained counts
             clock.stop.set()
-            return end_together(folds, fits)
+            return end_folds(folds, fits)
 
     def _drop_hopeless(
         self,
@@ -251,14 +277,18 @@ class BlendedRanker(Ranker):
         counting = [one for one in members if not one.dropped]
         value = None
         if counting:
-            weights = self._member_weights(counting, folds)
-            values = values_of_scores(blend_scores(counting, weights), folds, self._validation_metric())
+            values = values_of_scores(self._blend_scores(counting, folds), folds, self._validation_metric())
             value = mean_and_error(values, folds.data.query_weights)[0]
         return monitor.step(validation=value, member=member.spec)
 
-    def _member_weights(self, members: Sequence[Member], folds: QueryFolds) -> Array:
+    def _blend_scores(self, members: Sequence[Member], folds: QueryFolds) -> Array:
+        return blend_scores(members, folds, lambda queries: self._member_weights(members, folds, queries))
+
+    def _member_weights(self, members: Sequence[Member], folds: QueryFolds, queries: Any = slice(None)) -> Array:
+        """The weights by the values of these queries."""
         if isinstance(self.weights, str):
-            return choose_weights(self.weights, np.array([one.values for one in members]), folds.data.query_weights)
+            values, weights = np.array([one.values for one in members]), folds.data.query_weights
+            return choose_weights(self.weights, values[:, queries], None if weights is None else weights[queries])
         given = np.asarray(self.weights, dtype=np.float64)[: len(members)]  # an interrupted training has fewer
         return given / given.sum() if given.sum() > 0.0 else np.full(len(given), 1.0 / len(given))
 
@@ -273,7 +303,7 @@ class BlendedRanker(Ranker):
             raise DataError(f"{type(self).__name__} could train no member ({reasons})")
         weights = self._member_weights(counting, folds)
         measure = self._validation_metric()
-        scores = blend_scores(counting, weights)
+        scores = self._blend_scores(counting, folds)
         blended = values_of_scores(scores, folds, measure)
         rows, place = [], 0
         for member in members:
@@ -288,10 +318,17 @@ class BlendedRanker(Ranker):
         self.members_ = [one for one, _ in used]
         self.weights_ = np.array([w for _, w in used])
         self._keep([model for one, _ in used for model in one.models], [f for one, w in used for f in one.factors(w)])
+        # a model that lacks a fold is judged on others by models that were trained on it, so what is chosen there leaks
+        stopped = any(model.n_iter_ > 1 and "validation" in model.training_ for one in counting for model in one.models)
+        weighed = len(counting) > 1 and isinstance(self.weights, str) and self.weights != "uniform"
+        used_for = "training the models that chose iterations and weights" if stopped or weighed else ""
+        used_for = "choosing numbers of iterations" if any(one.peeked for one in counting) else used_for
         self.leaderboard_ = Leaderboard.of_values(
-            measure.name, blended, rows, folds.data.query_weights, len(self._models)
+            measure.name, blended, rows, folds.data.query_weights, len(self._models), used_for
         )
         monitor.best_iteration = len(monitor.history)
+        for one in self.members_:
+            show_kept(f"member {one.spec}", one.warnings, stacklevel=5)  # the caller of fit, behind its decorator
         return scores
 
     # -- checkpoints ---------------------------------------------------------------------------------------------------

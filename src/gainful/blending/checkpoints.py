@@ -28,6 +28,8 @@ def members_state(members: Sequence[Member], seed: int, monitor: Monitor) -> dic
             "spreads": list(one.spreads),
             "seconds": one.seconds,
             "complete": one.complete,
+            "peeked": one.peeked,
+            "warnings": list(one.warnings),
             "dropped": one.dropped,
         }
         for one in members
@@ -94,10 +96,15 @@ def _table(state: Mapping[str, Any], name: str, n: int, width: int) -> Array:
 def _member(
     described: Mapping[str, Any], models: tuple[Ranker, ...], scores: Array, values: Array, ranker: Ranker
 ) -> Member:
-    spec, seconds, complete = described["spec"], described["seconds"], described["complete"]
+    spec, seconds, complete, peeked = (described[name] for name in ("spec", "seconds", "complete", "peeked"))
+    texts = described["warnings"]
+    if type(peeked) is not bool or not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ValueError("what a member says of its fits is not what was written")
     if type(seconds) not in (int, float) or not 0.0 <= seconds < math.inf or type(complete) is not bool:
         raise ValueError("a member has an impossible time")
     if any(type(model) is not type(ranker) for model in models):
         raise ValueError(f"a model is not of its member {spec!r}")
     spreads = tuple(stored_factors(described, "spreads", len(models)))
-    return Member(spec, models, spreads, scores, values, float(seconds), complete, described["dropped"])
+    return Member(
+        spec, models, spreads, scores, values, float(seconds), complete, peeked, described["dropped"], tuple(texts)
+    )

@@ -12,13 +12,15 @@ from gainful.compute.estimators import clone
 from gainful.data.checks import skip_checks
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
-from gainful.errors import DataError, ParameterError
+from gainful.errors import DataError, ParameterError, plural
 from gainful.inputs.arguments import as_dataset
 from gainful.metrics import metric
 from gainful.rankers.base import Ranker
 from gainful.rankers.specs import ranker_from_spec
+from gainful.statistics.quality import Quality
 from gainful.training.monitor import ProgressCallback
 
+INTO, GRADES = "lambdamart", 0.5  # what lost least: docs/auto.md
 STEPS_PER_GRADE = 256  # soft grades are rounded to this part of a grade
 
 
@@ -27,7 +29,7 @@ class Distilled:
     """The small model and what it loses against the large one.
 
     ``teacher`` and ``student`` are means of the metric on the same queries; ``difference`` is student less teacher,
-    paired by query, with its standard error.
+    paired by query, with its standard error. ``used_for`` says what else these queries were used for; "" if nothing.
     """
 
     model: Ranker
@@ -37,22 +39,27 @@ class Distilled:
     student: float
     difference: float
     error: float
+    used_for: str
+
+    @property
+    def quality(self) -> Quality:
+        return Quality(self.metric, self.student, plural(self.queries, "query", "queries"), self.used_for)
 
     def __str__(self) -> str:
         return (
             f"{self.metric} {self.student:.4f} against {self.teacher:.4f} of the model it was made from: "
-            f"{self.difference:+.4f} ± {self.error:.4f} on {self.queries:,} queries"
+            f"{self.difference:+.4f} ± {self.error:.4f} {self.quality.place}"
         )
 
 
 def distill(
     model: Ranker,
     data: Any,
-    into: Any = "tree-regression",
+    into: Any = INTO,
     *,
     valid: Any = None,
     test: Any = None,
-    grades: float = 0.0,
+    grades: float = GRADES,
     measure: Any = None,
     progress: ProgressCallback | None = None,
 ) -> Distilled:
@@ -68,8 +75,8 @@ def distill(
     into : the student: a ranker, a name or a text such as "lambdamart:n_trees=300"
     valid : queries for early stopping; without them the student is trained to its end: the teacher's scores have no
         noise to be led astray by
-    test : queries on which to measure both models; without them those of ``valid``, or of ``data``, which both models
-        may have been trained on, so that both figures are too high
+    test : queries on which to measure both models; without them those of ``valid``, or of ``data``, and the result
+        says that its figures are of queries that training has used
     grades : share of the true grades in the soft ones, from 0 to 1
     measure : the metric for early stopping and for the comparison; None for the teacher's
     """
@@ -99,7 +106,9 @@ def distill(
     theirs, ours = (goal.per_query(judge.add_init_scores(one.predict(judge)), judge) for one in (model, student))
     difference, error = mean_and_error(ours - theirs, judge.query_weights)
     before, after = (mean_and_error(values, judge.query_weights)[0] for values in (theirs, ours))
-    return Distilled(student, goal.name, judge.n_queries, before, after, difference, error)
+    known = "stopping the student" if stop is not None else "training the student"
+    used_for = "" if test is not None else f"{known}, and the teacher may have been trained on them"
+    return Distilled(student, goal.name, judge.n_queries, before, after, difference, error, used_for)
 
 
 def soft_grades(scores: Array, data: RankingData, share: float = 0.0) -> Array:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from queue import Empty, SimpleQueue
-from threading import Event, Thread
+from threading import Event, Lock, Thread
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +21,13 @@ from gainful.data.checks import skip_checks
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array, is_mapped
 from gainful.data.sharded import ShardedData
+from gainful.errors import GainfulError
+from gainful.errors.kept import noted, warnings_withheld
+from gainful.metrics import Metric, metric
 from gainful.rankers.base import Ranker
+from gainful.rankers.first_model import first_ranker, text_of
 from gainful.rankers.trees import TreeRanker
+from gainful.training.judge import Judge, script_of_first
 from gainful.training.monitor import Progress, part_of_a_fit
 from gainful.training.shared_setup import SharedSetup
 
@@ -31,6 +36,7 @@ BYTES_PER_VALUE = 12  # of one fit: a copy of the rows, and LightGBM's bins
 LARGE = 50_000_000  # values; below, every fit has one thread, so that the result depends on no number of cores
 WORTH = 0.7  # share of the expected time that must be left for a fit to begin
 SMOOTHING = 8  # iterations on either side that a curve is averaged over
+GROUPS = 5  # of queries, each of which is weighed by what the others say
 GRACE = 3.0  # seconds for running fits to notice that they are to end
 
 
@@ -53,12 +59,15 @@ class QueryFolds:
         order = np.arange(data.n_queries) if self.mapped else np.random.default_rng(seed).permutation(data.n_queries)
         self.left_out = [np.sort(part) for part in np.array_split(order, self.n)]
         self._kept: dict[int, RankingData] = {}
+        self._kept_valid: dict[int, RankingData] = {}
+        self._scripts: dict[tuple[str | None, Metric], list[Array | None]] = {}
+        self._lock = Lock()
         self.setup = SharedSetup()  # of the members, which all train on these parts
 
     @cached_property
     def _keeps(self) -> bool:
         free = allowed_memory()
-        size = (self.n - 1) * n_values(self.data) * 8
+        size = self.n * n_values(self.data) * 8
         return not self.mapped and free is not None and size < KEPT_SHARE * free
 
     def train(self, fold: int) -> Dataset:
@@ -80,7 +89,11 @@ class QueryFolds:
     def valid(self, fold: int) -> RankingData | None:
         """The queries left out."""
         out = self.left_out[fold]
-        return self.data[int(out[0]) : int(out[-1]) + 1] if self.mapped else self.data[out]
+        if self.mapped:
+            return self.data[int(out[0]) : int(out[-1]) + 1]
+        if fold in self._kept_valid:
+            return self._kept_valid[fold]
+        return self._kept_valid.setdefault(fold, self.data[out]) if self._keeps else self.data[out]
 
     def weight(self, fold: int) -> float:
         """What the queries left out count, together."""
@@ -89,20 +102,66 @@ class QueryFolds:
 
     def rows(self, fold: int) -> Array:
         """The rows of the queries left out, in the order of ``valid``."""
-        starts, ends = self.data.offsets[self.left_out[fold]], self.data.offsets[self.left_out[fold] + 1]
+        return self.rows_of(self.left_out[fold])
+
+    def rows_of(self, queries: Array) -> Array:
+        """The rows of these queries."""
+        starts, ends = self.data.offsets[queries], self.data.offsets[queries + 1]
         return np.concatenate([np.arange(a, b) for a, b in zip(starts, ends, strict=True)])
 
+    @cached_property
+    def groups(self) -> list[Array]:
+        """The queries dealt into groups across the folds."""
+        order = np.concatenate(self.left_out)
+        return [order[i::GROUPS] for i in range(min(GROUPS, len(order)))]
 
-@dataclass(frozen=True)
+    def others_curve(self, curves: Mapping[int, Array], fold: int) -> Array:
+        """The mean over the other folds of these curves by fold; one that ended goes on level. NaN where none is known.
+
+        By it the iteration of a fold is chosen: its own queries are to measure what was chosen.
+        """
+        others = [(self.weight(other), curve) for other, curve in curves.items() if other != fold and len(curve)]
+        if not others:
+            return np.empty(0)
+        longest = max(len(curve) for _, curve in others)
+        table = np.array([np.pad(curve, (0, longest - len(curve)), mode="edge") for _, curve in others])
+        weights = np.array([weight for weight, _ in others])[:, None] * np.isfinite(table)
+        total = weights.sum(axis=0)
+        sums = (weights * np.nan_to_num(table)).sum(axis=0)
+        return np.asarray(np.divide(sums, total, out=np.full(longest, np.nan), where=total > 0.0))
+
+    def script_of_first(self, ranker: TreeRanker, fold: int, progress: Callable[[Progress], bool]) -> Array | None:
+        """What decides how long the ranker is trained that these trees start from; None if nothing is chosen there."""
+        key = text_of(ranker.init), metric(ranker.eval_metric)
+        with self._lock:  # the first to ask trains it on all folds, the others wait
+            if key not in self._scripts:
+                curves: dict[int, Array] = {}
+                for other in range(self.n):
+                    judge, first = Judge(), first_ranker(ranker.init, ranker.eval_metric)
+                    with judge.use(), suppress(GainfulError):  # the training that starts from it says so better
+                        first.fit(self.train(other), eval_set=self.valid(other), progress=progress)
+                    curves[other] = np.array(judge.values)
+                chooses = max(map(len, curves.values())) > 1
+                self._scripts[key] = [self.others_curve(curves, k) if chooses else None for k in range(self.n)]
+        return self._scripts[key][fold]
+
+
+@dataclass(frozen=True, eq=False)
 class FoldFit:
-    """One model trained without the queries of one fold, and its scores of these queries' rows."""
+    """One model trained without the queries of one fold, and its scores of these queries' rows.
+
+    ``curve`` has the metric on these queries as training learned it: after each tree, or at each validation.
+    """
 
     fold: int
     model: Ranker
     scores: Array
     seconds: float
     complete: bool  # False if the deadline or an interruption ended training
-    curve: Array = field(default_factory=lambda: np.empty(0))  # of trees: the metric on these queries after each
+    curve: Array = field(default_factory=lambda: np.empty(0))
+    peeked: bool = False  # whether these queries chose which iteration it keeps
+    all_trees: bool = False  # whether the model still has the trees after its best iteration
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass
@@ -129,11 +188,18 @@ class Clock:
 
 @dataclass(frozen=True)
 class Job:
-    """A ranker to train on one fold."""
+    """A ranker to train on one fold, or an earlier fit to go on with.
+
+    Trees of an earlier fit grow until there are ``until``; any other ranker is trained again, with ``script`` in place
+    of its figures on the queries left out.
+    """
 
     ranker: Ranker
     fold: int
     seconds: float = 0.0  # expected; 0 if unknown
+    before: FoldFit | None = None
+    until: int = 0
+    script: Array | None = None
 
 
 def fit_folds(
@@ -159,8 +225,7 @@ def fit_folds(
             ended.put((i, _fit_one(folds, jobs[i], clock, threads)))
 
     # set once, since all threads share the filters and BLAS; the caller warns about an interruption itself
-    with warnings.catch_warnings(), one_blas_thread() if threads == 1 else nullcontext():
-        warnings.simplefilter("ignore", UserWarning)
+    with warnings_withheld(), one_blas_thread() if threads == 1 else nullcontext():
         for _ in range(workers):  # daemons: a fit that does not notice the end must not hold up the process
             Thread(target=work, daemon=True).start()
         left, until = len(jobs), float("inf")
@@ -192,59 +257,105 @@ def _fit_one(folds: QueryFolds, job: Job, clock: Clock, n_threads: int) -> FoldF
     if clock.too_late_for(job.seconds):
         return None
     began = time.perf_counter()
-    model = clone(job.ranker)
+    model = job.before.model if job.until and job.before else clone(job.ranker)
     grows = isinstance(model, TreeRanker) and folds.trained > 1
-    if grows:
+    if grows and not job.until:
         model._keeps_all_trees = True  # all folds together decide on their number
-    cut = False
+    judge, ended, cut = Judge(job.script), False, False
 
-    def watch(_: Progress) -> bool:
-        nonlocal cut
-        cut = clock.over
-        return cut
+    def watch(event: Progress) -> bool:
+        nonlocal ended, cut
+        ended, cut = judge.is_done or event.iteration == job.until, clock.over
+        return ended or cut
 
     try:
         valid = folds.valid(job.fold)
         with limit_threads(n_threads), skip_checks(), part_of_a_fit(), folds.setup.use():
-            model.fit(folds.train(job.fold), eval_set=valid, progress=watch)
+            starts = grows and model.init is not None and not job.until
+            script_of_first.set(folds.script_of_first(model, job.fold, lambda _: clock.over) if starts else None)
+            fit = partial(_grow_on, model) if job.until else model.fit
+            with judge.use(), noted() as notes:
+                fit(folds.train(job.fold), eval_set=valid, progress=watch)
             rows = folds.train(job.fold) if valid is None else valid
             scores = np.asarray(model.predict(rows), dtype=np.float64)
     except Exception as error:  # the caller decides whether one member's failure ends the training
         return error
+    model.interrupted_ = model.interrupted_ and not ended
+    if job.script is not None:  # the figures are those of other queries
+        model.training_["validation"]["best"] = None
+        model.history_[:] = [row | {"validation": None} for row in model.history_]
     if isinstance(model, TreeRanker):
         model._release_data()
-    curve = np.array([row["validation"] for row in model.history_], dtype=np.float64) if grows else np.empty(0)
-    return FoldFit(job.fold, model, scores, time.perf_counter() - began, not cut, curve)
+    seconds, before = time.perf_counter() - began, job.before
+    values = [row["validation"] for row in model.history_] if isinstance(model, TreeRanker) else judge.values
+    curve = np.array(values, dtype=np.float64) if job.script is None or before is None else before.curve
+    peeked = job.script is None and int(np.isfinite(curve).sum()) > 1
+    complete = not cut if before is None else before.complete
+    seconds += before.seconds if before else 0.0
+    return FoldFit(job.fold, model, scores, seconds, complete, curve, peeked, grows, tuple(notes))
 
 
-def end_together(folds: QueryFolds, fits: Sequence[FoldFit]) -> list[FoldFit]:
-    """The fits of one ranker; if they are trees, all end with the iteration that is best for all queries left out.
+def _grow_on(model: TreeRanker, data: Dataset, **how: Any) -> None:
+    """More trees for a model that has all of its trees."""
+    patience = model.early_stopping
+    model._end_with(model.n_iter_, cut=False)
+    try:
+        model.set_params(warm_start=True, early_stopping=None).fit(data, **how)
+    finally:
+        model.set_params(warm_start=False, early_stopping=patience)
 
-    The queries of one fold are few: the best iteration for them alone is largely chance, and makes their metric look
-    better than it is.
+
+def what_is_left(folds: QueryFolds, ranker: Ranker, fits: Sequence[FoldFit]) -> list[Job]:
+    """What to train until the other folds can choose the iteration of each fold.
+
+    Patience belongs to the curve of all folds together: trees grow until it has not risen for as long, since that of
+    one fold is noisy. Other rankers are trained again by the curve of the other folds, unless it chooses what the own
+    one has chosen.
     """
-    shortest = min((len(fit.curve) for fit in fits), default=0)
-    together = len(fits) > 1 and shortest > 0 and all(fit.complete for fit in fits)
-    best = _common_peak(folds, fits, shortest) if together else 0
+    curves = {fit.fold: fit.curve for fit in fits if len(fit.curve)}
+    if len(fits) < 2 or len(curves) < len(fits):
+        return []
+    if not isinstance(ranker, TreeRanker):
+        scripts = [(fit, folds.others_curve(curves, fit.fold)) for fit in fits if fit.peeked]
+        again = [(fit, script) for fit, script in scripts if not _agree(script, fit.curve)]
+        return [Job(ranker, fit.fold, before=fit, script=script) for fit, script in again]
+    patience = ranker.early_stopping
+    if patience is None or not all(fit.all_trees and fit.complete for fit in fits):
+        return []
+    n = min(map(len, curves.values()))
+    needed = _peak(folds.others_curve({k: curve[:n] for k, curve in curves.items()}, fold=-1)) + 1 + patience
+    until = min(ranker.n_trees, max(needed, n + patience // 2))  # not tree by tree
+    short = [fit for fit in fits if len(fit.curve) < until and n < min(ranker.n_trees, needed)]
+    return [Job(ranker, fit.fold, before=fit, until=until) for fit in short]
+
+
+def _agree(script: Array, curve: Array) -> bool:
+    return bool(np.isfinite(script).any() and np.isfinite(curve).all() and np.nanargmax(script) == np.argmax(curve))
+
+
+def end_folds(folds: QueryFolds, fits: Sequence[FoldFit]) -> list[FoldFit]:
+    """The fits of one ranker; if they are trees, each ends with the iteration that is best for the other folds."""
+    curves = {fit.fold: fit.curve for fit in fits}
     ended = []
     for fit in fits:
-        model = fit.model
-        if len(fit.curve):
-            assert isinstance(model, TreeRanker)
-            model._end_with(best + 1 if together else model.best_iteration_)
-            if together:
-                fit = replace(fit, scores=np.asarray(model.predict(folds.valid(fit.fold)), dtype=np.float64))
+        model, others = fit.model, folds.others_curve(curves, fit.fold)
+        if not fit.all_trees:
+            fit = replace(fit, peeked=fit.peeked and not _agree(others, fit.curve))
+        elif len(fit.curve) == 0:
+            model._end_with(model.best_iteration_)
+        else:
+            best = min(_peak(others), len(fit.curve) - 1) + 1 if len(others) else model.best_iteration_
+            model._end_with(best if model.early_stopping is not None else len(fit.curve))
+            scores = np.asarray(model.predict(folds.valid(fit.fold)), dtype=np.float64)
+            peeked = fit.peeked and not len(others) and model.early_stopping is not None
+            fit = replace(fit, scores=scores, all_trees=False, peeked=peeked)
         ended.append(fit)
     return ended
 
 
-def _common_peak(folds: QueryFolds, fits: Sequence[FoldFit], n: int) -> int:
-    """The best of the first ``n`` iterations for the queries left out of all folds that have a value; else the last."""
-    curves = np.array([fit.curve[:n] for fit in fits])
-    weights = np.array([folds.weight(fit.fold) for fit in fits])[:, None] * np.isfinite(curves)
-    total = weights.sum(axis=0)
-    means = np.divide((weights * np.nan_to_num(curves)).sum(axis=0), total, out=np.full(n, np.nan), where=total > 0.0)
-    return int(np.nanargmax(smooth(means))) if np.isfinite(means).any() else n - 1
+def _peak(curve: Array) -> int:
+    """The best iteration of a curve, or the last one if it has no values."""
+    return int(np.nanargmax(smooth(curve))) if np.isfinite(curve).any() else len(curve) - 1
 
 
 def smooth(curve: Array) -> Array:

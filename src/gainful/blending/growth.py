@@ -122,7 +122,7 @@ def find_size(
     if train is None or valid is None or n < FEWEST_QUERIES:
         return None, pace
     part = train[np.sort(np.random.default_rng(0).choice(train.n_queries, n, replace=False))]
-    own = {"loss": SIZE_LOSS, "learning_rate": SIZE_RATE, "n_trees": SIZE_TREES, "early_stopping": None}
+    own = {"loss": SIZE_LOSS, "learning_rate": SIZE_RATE, "n_trees": SIZE_TREES, "early_stopping": SIZE_TREES}
     found, until = [], time.perf_counter() + 2.0 * PROBED_SHARE * seconds
     try:
         for size in sizes:

@@ -15,6 +15,7 @@ from gainful.display import html, plots
 from gainful.errors import plural
 from gainful.parameters.constraints import split_outside_brackets
 from gainful.rankers.registry import RANKERS
+from gainful.statistics.quality import Quality
 
 INTERVAL = 1.96  # standard errors
 ANY_LOSS = ("boosted", "linear", "neural")
@@ -48,17 +49,25 @@ class Row:
 class Leaderboard:
     """The blend first, then its members by metric, those that did not score all queries last.
 
-    Prints as a table, in notebooks too.
+    ``used_for`` says what the queries left out chose of the models that scored them; "" if nothing. Prints as a table,
+    in notebooks too.
     """
 
     metric: str
     queries: int
     blend: Row
     members: tuple[Row, ...]
+    used_for: str = ""
 
     @classmethod
     def of_values(
-        cls, metric: str, blend: Array, members: Sequence[tuple[Row, Array]], query_weights: Array | None, models: int
+        cls,
+        metric: str,
+        blend: Array,
+        members: Sequence[tuple[Row, Array]],
+        query_weights: Array | None,
+        models: int,
+        used_for: str,
     ) -> Leaderboard:
         mean, error = mean_and_error(blend, query_weights)
         rows = []
@@ -70,7 +79,13 @@ class Leaderboard:
         queries = int(np.isfinite(blend).sum())
         rows.sort(key=lambda row: (row.queries < queries, row.mean != row.mean, -row.mean))
         whole = Row("blend", mean, error, 1.0, sum(row.seconds for row in rows), models, queries=queries)
-        return cls(metric, queries, whole, tuple(rows))
+        return cls(metric, queries, whole, tuple(rows), used_for)
+
+    @property
+    def quality(self) -> Quality:
+        """What to expect of the blend on new queries, unless it says otherwise."""
+        on = f"{plural(self.queries, 'query', 'queries')} left out"
+        return Quality(self.metric, self.blend.mean, on, self.used_for, self.blend.error)
 
     def __iter__(self) -> Iterator[Row]:
         yield self.blend
@@ -85,13 +100,13 @@ class Leaderboard:
         models = plural(self.blend.models, "model")
         if not math.isfinite(self.blend.mean):
             return f"A blend of {models}; no query was left out to measure it on."
-        queries = plural(self.queries, "query", "queries")
-        text = f"The blend of {models} reaches {self.metric} {self.blend.mean:.4f} on {queries} left out"
+        text = f"The blend of {models} reaches {self.quality}"
         measured = [row for row in self.members if math.isfinite(row.mean) and row.queries == self.queries]
         if not measured:  # each member scored some of them
             return f"{text}."
         best = measured[0]
-        text += f"; the best single ranker, {family_of(best.name)}, {best.mean:.4f}"
+        chosen = f" (chosen on them from {len(measured)}: expect less on others)" if len(measured) > 1 else ""
+        text += f"; the best single ranker, {family_of(best.name)}, {best.mean:.4f}{chosen}"
         standard = next((row for row in measured if family_of(row.name) == "lambdamart"), None)
         if standard is not None and standard is not best:
             text += f"; lambdamart, LightGBM's lambdarank, {standard.mean:.4f}"
@@ -108,13 +123,14 @@ class Leaderboard:
         return [{**asdict(row), "low": row.interval[0], "high": row.interval[1]} for row in self]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"metric": self.metric, "queries": self.queries, "rows": [asdict(row) for row in self]}
+        rows = [asdict(row) for row in self]
+        return {"metric": self.metric, "queries": self.queries, "used_for": self.used_for, "rows": rows}
 
     @classmethod
     def from_dict(cls, stored: Any) -> Leaderboard:
         """What :meth:`to_dict` returned, from a model file; anything else raises ValueError or TypeError."""
         first, *others = (Row(**_checked(row)) for row in stored["rows"])
-        return cls(str(stored["metric"]), int(stored["queries"]), first, tuple(others))
+        return cls(str(stored["metric"]), int(stored["queries"]), first, tuple(others), str(stored["used_for"]))
 
     def labels(self) -> list[str]:
         """A short name for each line: the ranker's, numbered where it was tried with several settings."""

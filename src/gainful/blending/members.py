@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,9 @@ class Member:
     values: Array
     seconds: float = 0.0
     complete: bool = True
+    peeked: bool = False  # whether its queries chose an iteration of the model that scored them
     dropped: str = ""  # why it does not count
+    warnings: tuple[str, ...] = ()  # of its fits
 
     @classmethod
     def of_fits(cls, spec: str, fits: Sequence[FoldFit], folds: QueryFolds, metric: Metric) -> Member:
@@ -61,6 +63,8 @@ class Member:
             values,
             sum(fit.seconds for fit in fits),
             len(fits) == folds.trained and all(fit.complete for fit in fits),
+            any(fit.peeked for fit in fits),
+            warnings=tuple(dict.fromkeys(text for fit in fits for text in fit.warnings)),
         )
 
     def factors(self, weight: float) -> list[float]:
@@ -71,14 +75,22 @@ class Member:
         return replace(self, models=(), spreads=(), dropped=why)
 
 
-def blend_scores(members: Sequence[Member], weights: Array) -> Array:
-    """The out-of-fold scores of the blend; rows that no member scored are NaN."""
-    total, known = np.zeros(len(members[0].scores)), np.zeros(len(members[0].scores), dtype=bool)
-    for member, weight in zip(members, weights, strict=True):
-        if weight > 0.0:
-            seen = np.isfinite(member.scores)
-            total[seen] += weight * member.scores[seen]
-            known |= seen
+def blend_scores(members: Sequence[Member], folds: QueryFolds, weigh: Callable[[Array], Array]) -> Array:
+    """The out-of-fold scores of the blend; rows that no member scored are NaN.
+
+    ``weigh`` returns the weights of the members by the values of some queries, given as a mask. Each group of queries
+    is scored with weights that the others decide.
+    """
+    total, known = np.zeros(folds.data.n_rows), np.zeros(folds.data.n_rows, dtype=bool)
+    for group in folds.groups:
+        others = np.ones(folds.data.n_queries, dtype=bool)
+        others[group] = False
+        rows = folds.rows_of(group)
+        for member, weight in zip(members, weigh(others), strict=True):
+            if weight > 0.0:
+                seen = rows[np.isfinite(member.scores[rows])]
+                total[seen] += weight * member.scores[seen]
+                known[seen] = True
     return np.asarray(np.where(known, total, np.nan))
 
 

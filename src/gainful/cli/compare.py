@@ -220,12 +220,13 @@ def _compared_runs(
     from gainful.cli.inputs import parse_run_metrics
     from gainful.comparison.judged_runs import compare_runs
     from gainful.errors import ParameterError
+    from gainful.metrics.conventions import RUN_CONVENTION
 
     if not paths:
         raise ParameterError("there is no run to compare; name TREC run files before --qrels")
     measures = parse_run_metrics(metrics, convention, relevant)
     with status("reading and judging the runs"):
-        return compare_runs(paths, qrels, metrics=measures, convention=convention or "trec", **settings)
+        return compare_runs(paths, qrels, metrics=measures, convention=convention or RUN_CONVENTION, **settings)
 
 
 def _refuse_training_options(given: dict[str, Any]) -> None:

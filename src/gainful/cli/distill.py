@@ -10,6 +10,8 @@ import typer
 from gainful.cli import options
 from gainful.cli.models import Model, refuse_overwriting
 
+INTO, GRADES = "lambdamart", 0.5  # as in gainful.distill
+
 
 def distill(
     model: Model,
@@ -17,10 +19,10 @@ def distill(
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.", show_default=False)],
     into: Annotated[
         str, typer.Option(metavar="RANKER", help="What to train, with settings as in lambdamart:n_trees=300.")
-    ] = "tree-regression",
+    ] = INTO,
     valid: Annotated[Path | None, typer.Option(help="Data that stops training early; default: no early stop.")] = None,
     test: Annotated[Path | None, typer.Option(help="Data on which to measure both models.")] = None,
-    grades: Annotated[float, typer.Option(help="Share of the true grades in what is learnt, 0 to 1.")] = 0.0,
+    grades: Annotated[float, typer.Option(help="Share of the true grades in what is learnt, 0 to 1.")] = GRADES,
     metric: Annotated[
         str | None, typer.Option(help="What compares the models; default: the metric of MODEL.", show_default=False)
     ] = None,
@@ -32,7 +34,7 @@ def distill(
 ) -> None:
     """Train one small model on the scores of a large one, such as a blend, and state what it loses."""
     from gainful.blending.distillation import distill as train_student
-    from gainful.cli.console import key_value_table, print_json, progress_bars, say, stdout
+    from gainful.cli.console import key_value_table, print_json, progress_bars, stdout
     from gainful.cli.inputs import load_data, load_model, read_options
     from gainful.formats.files import refuse_unwritable
     from gainful.rankers.model_file import save
@@ -64,14 +66,14 @@ def distill(
             measure=metric,
             progress=show,
         )
-    save(found.model, output, metrics={f"{found.metric} of the teacher": found.teacher, found.metric: found.student})
-    if test is None:
-        say("note: measured on queries that both models may have been trained on, so the figures may be too high; give "
-            "others with --test")  # fmt: skip
+    where = "" if test is not None else " on data given for training"
+    figures = {f"{found.metric} of the teacher{where}": found.teacher, f"{found.metric}{where}": found.student}
+    save(found.model, output, metrics=figures)
     facts = {
         "model": str(output),
         "into": into,
         "queries": found.queries,
+        "measured": found.quality.place + ("" if test is not None else "; give others with --test"),
         "teacher": found.teacher,
         "student": found.student,
         "difference": found.difference,

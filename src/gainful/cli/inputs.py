@@ -17,7 +17,7 @@ from gainful.formats.shards import is_many, named_features, shard_files
 from gainful.inputs.reading import read
 from gainful.inputs.shards import open_many, open_shards
 from gainful.metrics import Metric, metric
-from gainful.metrics.conventions import RUN_METRICS, TREC_METRICS
+from gainful.metrics.conventions import RUN_CONVENTION, RUN_METRICS, TREC_METRICS
 from gainful.parameters.constraints import split_outside_brackets
 
 if TYPE_CHECKING:
@@ -143,11 +143,10 @@ def read_segments(path: Path) -> dict[str, str]:
 
 def parse_csv_number(row: dict[str, str], column: str, path: Path, line: int) -> float:
     """The finite number in a column of a row."""
-    try:
-        found = float(row[column])
-    except (TypeError, ValueError):
-        found = math.nan
-    if not math.isfinite(found):
+    from gainful.formats.letor.lines import read_number
+
+    found = read_number((row[column] or "").strip().encode())
+    if found is None or not math.isfinite(found):
         raise FormatError(f"{column} must be a number, was {shorten(row[column])}", path=path, line=line)
     return found
 
@@ -165,10 +164,10 @@ def parse_metrics(text: str, convention: str | None, relevant: float | None = No
 
 
 def parse_run_metrics(text: str | None, convention: str | None, relevant: float | None = None) -> list[Metric]:
-    """Metrics for TREC runs, by trec_eval's conventions unless others are named."""
+    """Metrics for TREC runs, by the conventions of trec_eval 9 unless others are named."""
     specs = RUN_METRICS if text is None else split_outside_brackets(text, ",")
     official = [one for spec in specs if spec for one in (TREC_METRICS if spec == "trec" else (spec,))]
-    return parse_metrics(",".join(official), convention or "trec", relevant)
+    return parse_metrics(",".join(official), convention or RUN_CONVENTION, relevant)
 
 
 def _is_binary(spec: str) -> bool:

@@ -99,7 +99,10 @@ def analyse(
             help="Column of --clicks, such as document=sku or page=query_id. Repeatable.",
         ),
     ] = None,
-    test: Annotated[str, typer.Option("--test", help="Test: sign or t.")] = "sign",
+    test: Annotated[
+        str | None,
+        typer.Option("--test", help="Test: t, or sign if all credits are ±1, and by default then.", show_default=False),
+    ] = None,
     level: Annotated[float, typer.Option("--level", help="Level of intervals; 1 − level of the test.")] = 0.95,
     json: options.Json = False,
 ) -> None:
@@ -118,6 +121,7 @@ def analyse(
         ("A wins, B wins, ties", f"{found.wins_a:,}, {found.wins_b:,}, {found.ties:,}"),
         ("share of wins for A", f"{found.share:.4f} ({found.share_low:.4f} to {found.share_high:.4f})"),
         ("mean outcome", f"{found.mean:.4f} ({found.low:.4f} to {found.high:.4f})"),
+        ("effect", f"{found.effect:.4f} standard deviations"),
     ]
     stdout().print(key_value_table(rows))
 
@@ -164,18 +168,23 @@ def _outcomes_of_rows(log: Path) -> tuple[Sequence[float], list[str]]:
 @app.command("size")
 def size(
     share: Annotated[
-        float, typer.Option("--share", help="Share of wins of the better ranker that matters.", show_default=False)
-    ],
+        float | None,
+        typer.Option("--share", help="Sign test: share of wins of the better ranker that matters.", show_default=False),
+    ] = None,
     ties: Annotated[float, typer.Option("--ties", help="Share of impressions without a winner.")] = 0.0,
+    effect: Annotated[
+        float | None,
+        typer.Option("--effect", help="t test: mean outcome that matters, in its deviations.", show_default=False),
+    ] = None,
     power: Annotated[float, typer.Option("--power", help="Chance to find the difference.")] = 0.8,
     level: Annotated[float, typer.Option("--level", help="1 − level of the test.")] = 0.95,
     json: options.Json = False,
 ) -> None:
-    """Print how many impressions the sign test needs."""
+    """Print how many impressions the sign test (--share) or the t test (--effect) needs."""
     from gainful.cli.console import print_json, stdout
     from gainful.clicks.interleaving import interleaving_sample_size
 
-    found = interleaving_sample_size(share, ties, power=power, level=level)
+    found = interleaving_sample_size(share, ties, effect=effect, power=power, level=level)
     if json:
         print_json({"impressions": found})
     else:

@@ -107,7 +107,9 @@ def train(
     from gainful.formats.shards import named_features, shard_files
     from gainful.rankers.base import usual_metric
     from gainful.rankers.model_file import save
+    from gainful.rankers.summary import validation_quality
     from gainful.training.checkpoint import Checkpoint
+    from gainful.tuning.trials import kept_iteration
 
     settings = [*(set or []), *_budget(ranker, seconds=seconds, trials=trials)]
     model = ranker_with_settings(ranker, settings) if start is None else _model_to_continue(start, ranker, settings)
@@ -162,6 +164,7 @@ def train(
         "model": str(output),
         "ranker": ranker,
         "iterations": model.n_iter_,
+        **({} if board is not None else {"iterations kept": kept_iteration(model)}),
         "seconds": model.history_[-1]["seconds"] if model.history_ else 0.0,
         **reached,
         "interrupted": model.interrupted_,
@@ -169,6 +172,8 @@ def train(
     facts |= model._facts() | {name: model.training_[name] for name in ("debias",) if name in model.training_}
     if sets and board is None:
         facts |= _validation_facts(model, list(sets))
+        chosen = validation_quality(model)
+        facts |= {} if chosen is None else {"validated": chosen.place}
     if json:
         print_json(facts if board is None else facts | {"leaderboard": board.to_dict()})
         return
@@ -336,12 +341,13 @@ def _evaluate_run(
     from gainful.comparison.judged_runs import remarks
     from gainful.formats.trec import read_qrels, read_run
     from gainful.metrics import headings, metric
+    from gainful.metrics.conventions import RUN_CONVENTION
 
     measures = parse_run_metrics(metrics, convention, relevant)
     with status(f"reading {path}"):
         run = read_run(path)
         judged = read_qrels(qrels).judge(run, queries=queries)
-    for line in remarks({run.name: judged}, measures):
+    for line in remarks({run.name: judged}, measures, convention or RUN_CONVENTION):
         say(f"note: {line}")
     counted = ["num-ret", "num-rel", "num-rel-ret"]
     totals = {name: int(metric(name).per_query(judged).sum()) for name in counted}
@@ -454,7 +460,7 @@ def _fit_with_bar(
     checkpoint: Checkpoint | None,
     debias: str | None = None,
 ) -> None:
-    from gainful.cli.console import progress_bars, say
+    from gainful.cli.console import progress_bars, say, warn
     from gainful.cli.inputs import print_data_warnings
     from gainful.data.checks import skip_checks
     from gainful.training.monitor import Progress
@@ -474,6 +480,8 @@ def _fit_with_bar(
         model.fit(data, eval_set=valid, progress=show, checkpoint=checkpoint, debias=debias)
     for note in notes:
         say(note)
+    if (lost := model._note_on_validation()) is not None:
+        warn(lost)
 
 
 @contextmanager
@@ -517,13 +525,13 @@ def _validation_files(given: list[str] | None) -> dict[str, Path]:
 
 
 def _validation_facts(model: Ranker, names: list[str]) -> dict[str, float | None]:
-    """The best value on the validation data, or on each of several sets the one of the iteration that was best."""
-    metric = _metric_name(model)
+    """The value of the model kept on the validation data, or on each of several sets."""
+    metric, kept = _metric_name(model), model.training_["validation"]["iteration"]
     known = [row for row in model.history_ if row["validation"] is not None]
-    best = max(known, key=lambda row: row["validation"], default=None)
-    if len(names) == 1 or best is None:
-        return {f"validation {metric}": None if best is None else best["validation"]}
-    return {f"validation {name} {metric}": best[f"validation {name}"] for name in names}
+    row = max(known, key=lambda row: (row["iteration"] == kept, row["validation"]), default=None)
+    if len(names) == 1 or row is None:
+        return {f"validation {metric}": None if row is None else row["validation"]}
+    return {f"validation {name} {metric}": row[f"validation {name}"] for name in names}
 
 
 def _refuse_same_file(

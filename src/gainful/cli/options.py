@@ -41,8 +41,8 @@ Convention = Annotated[
     str | None,
     typer.Option(
         "--convention",
-        help="Follow a tool's conventions: letor3, letor4, trec, ir-measures, lightgbm, xgboost, catboost, sklearn. "
-        "Default with --qrels: trec.",
+        help="Follow a tool's conventions: letor3, letor4, trec_eval-9 (or trec), trec_eval-10, "
+        "ir-measures, lightgbm, xgboost, catboost, sklearn. Default with --qrels: trec_eval-9.",
         show_default=False,
     ),
 ]

@@ -37,7 +37,7 @@ class _Examined(ClickModel):
         raise TypeError(f"{type(self).__name__} does not say which slot is always examined")
 
     def _start(self, index: PageIndex) -> tuple[dict[str, Array], dict[str, Beta]]:
-        attraction, prior = examined_rates(index, self.smoothing)
+        attraction, prior = examined_rates(index, self._strength)
         place = np.minimum(index.position, self.depth)
         examination = np.full(self._n_slots(int(place.max())), 0.5)
         fixed = np.zeros(len(examination), dtype=bool)

@@ -72,7 +72,7 @@ class Cascade(_Reading):
     )
 
     def _start(self, index: PageIndex) -> tuple[dict[str, Array], dict[str, Beta]]:
-        attraction, prior = examined_rates(index, self.smoothing)
+        attraction, prior = examined_rates(index, self._strength)
         return {"attractiveness": attraction}, {"attractiveness": prior}
 
     def _expect(self, index: PageIndex) -> Callable[[Estimates], tuple[float, dict[str, Array]]]:
@@ -110,7 +110,7 @@ class _Chain(_Reading):
         return index.pair
 
     def _start(self, index: PageIndex) -> tuple[dict[str, Array], dict[str, Beta]]:
-        attraction, prior = examined_rates(index, self.smoothing)
+        attraction, prior = examined_rates(index, self._strength)
         stop, stop_prior = self._start_stop(index)
         go_on = ALWAYS if self.persistent else np.array([0.9])
         go_on_prior = Beta(WEAK.successes, WEAK.failures, fixed=np.array([self.persistent]))
@@ -121,8 +121,8 @@ class _Chain(_Reading):
         """First estimates: the share of clicks that were the last; and the prior."""
         clicks, last = index.sum_by_pair(lambda part: (part.clicked, part.clicked & part.is_last_click))
         mean = (last.sum() + 1.0) / (clicks.sum() + 2.0)
-        prior = Beta.of_mean(float(mean), self.smoothing)
-        return (last + prior.successes + 0.5) / (clicks + self.smoothing + 1.0), prior
+        prior = Beta.of_mean(float(mean), self._strength)
+        return (last + prior.successes + 0.5) / (clicks + self._strength + 1.0), prior
 
     def _expect(self, index: PageIndex) -> Callable[[Estimates], tuple[float, dict[str, Array]]]:
         from gainful.clicks.model_kernels import expect_chain

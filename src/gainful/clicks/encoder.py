@@ -15,7 +15,8 @@ from gainful.errors import DataError, option
 from gainful.formats.ids import check_ids, integers_if_canonical, string_array
 
 MOST_CODES = np.iinfo(np.int32).max
-ROW_BYTES, RUN_BYTES = 12, 64  # that a row, and a run of rows, take while the log is built
+# What a row, a run of rows, a number, an id and a letter of it take while the log is built, at its peak.
+ROW_BYTES, RUN_BYTES, NUMBER_BYTES, ID_BYTES, LETTER_BYTES = 12, 64, 24, 200, 4
 
 
 class Codes:
@@ -24,11 +25,19 @@ class Codes:
     def __init__(self, what: str) -> None:
         self.what = what
         self.of: dict[str, int] = {}
+        self.letters = 0
+
+    @property
+    def bytes_needed(self) -> int:
+        return ID_BYTES * len(self.of) + LETTER_BYTES * self.letters
 
     def code(self, name: str) -> int:
-        found = self.of.setdefault(name, len(self.of))
-        if found == MOST_CODES:
-            raise DataError(f"the log has more than {MOST_CODES:,} different {self.what} ids")
+        n = len(self.of)
+        found = self.of.setdefault(name, n)
+        if found == n:
+            self.letters += len(name)
+            if n == MOST_CODES:
+                raise DataError(f"the log has more than {MOST_CODES:,} different {self.what} ids")
         return found
 
     def encode(self, words: Sequence[str], places: Array) -> Array:
@@ -47,6 +56,11 @@ class ManyCodes:
         self.what, self.n = what, 0
         self.parts: list[Any] = []  # int64 arrays of NumPy as long as all ids are whole numbers, else texts of Arrow
         self.are_numbers = True
+
+    @property
+    def bytes_needed(self) -> int:
+        stored = sum(int(one.nbytes) for one in self.parts)
+        return LETTER_BYTES * stored + (0 if self.are_numbers else ID_BYTES * self.n)
 
     def encode(self, words: Sequence[str], places: Array) -> Array:
         """Codes that :meth:`finish` turns into final ones."""
@@ -142,7 +156,9 @@ class LogBuilder:
     @property
     def bytes_needed(self) -> int:
         """About what it takes to build the log of the rows so far."""
-        return ROW_BYTES * self.n_rows + RUN_BYTES * len(self.runs["length"])
+        numbers = sum(map(len, self.numbers.values())) + len(self.features)
+        ids = sum(one.bytes_needed for one in (self.sessions, self.pages, self.queries, self.documents))
+        return ROW_BYTES * self.n_rows + RUN_BYTES * len(self.runs["length"]) + NUMBER_BYTES * numbers + ids
 
     def add(
         self,

@@ -2,12 +2,14 @@
 
 Every method gives a list to show and a credit per position: positive if a click there speaks for A, negative if for B.
 The outcome of an impression is the sum of the credits of its clicks. Each method is fair: to users whose clicks do not
-depend on the documents, the expected outcome is 0.
+depend on the documents, the expected outcome is 0. Where all credits are ±1 or 0 (team draft), they also let each side
+win as often. Elsewhere they do not: many small wins of A may stand beside a few large ones of B.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
@@ -17,8 +19,8 @@ import numpy as np
 
 from gainful.clicks.intervals import share_intervals
 from gainful.data.rows import Array, check_column, codes_by_first_appearance
-from gainful.errors import DataError, ParameterError, brief
-from gainful.parameters.constraints import Choice, Integer, Real, check_parameters
+from gainful.errors import DataError, DataWarning, ParameterError, brief, plural, wording
+from gainful.parameters.constraints import Choice, Integer, Maybe, Real, check_parameters
 
 METHODS = ("team-draft", "probabilistic", "optimised")
 STEEPNESS = 3.0  # of probabilistic interleaving: a document is drawn with probability ~ rank^-3
@@ -26,6 +28,9 @@ LONGEST_OPTIMISED = 12  # 2^12 lists
 UNFAIR = 1e3  # cost of a unit of unfairness, beside a sensitivity of at most 1
 SETTINGS = {"method": Choice(of=METHODS), "length": Integer(low=1)}
 TESTS = ("sign", "t")
+LARGEST_UNFAIRNESS = 1e-6  # that rounding explains
+DIGITS = 6  # of an outcome: 1/3 − 1/3 is a tie
+SKEWED = 0.2  # skewness of outcomes over the root of their number, from which a t test errs more often than it says
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,14 @@ def interleave(
         shown, credit = _probabilistic(first, second, length, rng)
     else:
         lists = fair_lists(first, second, length)
+        if lists.unfairness > LARGEST_UNFAIRNESS:
+            other = wording("method='team-draft'", "--method team-draft")
+            warnings.warn(
+                "no choice of lists of these two rankings is fair: users who click by position alone favour one of "
+                f"them, by {lists.unfairness:.3g}; take {other}, or rankings of the same documents",
+                DataWarning,
+                stacklevel=2,
+            )
         chosen = int(np.searchsorted(lists.reach, rng.random(), side="right"))
         shown, credit = list(lists.documents[chosen]), list(lists.credit[chosen])
     known = list(names)
@@ -102,7 +115,8 @@ def interleave(
 def _codes(name: str, ranking: Sequence[Any], names: dict[Hashable, int]) -> tuple[int, ...]:
     if isinstance(ranking, str):
         raise ParameterError.of("interleave", name, "a list of documents", ranking)
-    found = tuple(names.setdefault(one, len(names)) for one in np.asarray(ranking).tolist())
+    listed = ranking.tolist() if hasattr(ranking, "tolist") else ranking
+    found = tuple(names.setdefault(one, len(names)) for one in listed)
     if len(set(found)) < len(found):
         raise DataError(f"ranking {name} has a document twice; the documents of a ranking must differ")
     return found
@@ -182,7 +196,8 @@ def fair_lists(a: tuple[int, ...], b: tuple[int, ...], length: int) -> FairLists
     from scipy.optimize import linprog
 
     lists = _prefix_lists(a, b, length)
-    worth = _inverse_ranks(a, lists) - _inverse_ranks(b, lists)
+    missing = max(len(a), len(b)) + 1
+    worth = _inverse_ranks(a, lists, missing) - _inverse_ranks(b, lists, missing)
     n = len(lists)
     # Credits that cannot be balanced are paid for by slack in both directions, as little as possible.
     slack = np.hstack([np.eye(length), -np.eye(length)])
@@ -214,10 +229,10 @@ def _prefix_lists(a: tuple[int, ...], b: tuple[int, ...], length: int) -> list[t
     return lists
 
 
-def _inverse_ranks(ranking: tuple[int, ...], lists: list[tuple[int, ...]]) -> Array:
-    """1 / rank of each document of each list; documents that the ranking lacks follow it."""
+def _inverse_ranks(ranking: tuple[int, ...], lists: list[tuple[int, ...]], missing: int) -> Array:
+    """1 / rank of each document of each list; documents that the ranking lacks have the rank ``missing``."""
     rank = {one: i + 1 for i, one in enumerate(ranking)}
-    return np.array([[1.0 / rank.get(one, len(ranking) + 1) for one in shown] for shown in lists])
+    return np.array([[1.0 / rank.get(one, missing) for one in shown] for shown in lists])
 
 
 def _sensitivity(worth: Array) -> Array:
@@ -238,7 +253,8 @@ class InterleavingResult:
     """Who won. ``units`` are impressions, or sessions if they were given.
 
     ``share`` is the share of units won by A among those not tied, with an exact interval; ``mean`` the mean outcome,
-    with the interval of the t distribution. ``p_value`` is that of the test chosen.
+    with the interval of the t distribution, and ``deviation`` the standard deviation of outcomes. ``p_value`` is that
+    of the test chosen.
     """
 
     units: int
@@ -251,9 +267,15 @@ class InterleavingResult:
     mean: float
     low: float
     high: float
+    deviation: float
     p_value: float
     test: str
     level: float
+
+    @property
+    def effect(self) -> float:
+        """The mean outcome in standard deviations, from which :func:`interleaving_sample_size` plans."""
+        return self.mean / self.deviation if self.deviation else 0.0
 
     @property
     def winner(self) -> str | None:
@@ -264,18 +286,23 @@ class InterleavingResult:
         return "A" if up else "B"
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"winner": self.winner}
+        return asdict(self) | {"effect": self.effect, "winner": self.winner}
 
     def __str__(self) -> str:
         verdict = "no difference shown" if self.winner is None else f"{self.winner} is better"
         return (
             f"{verdict}: A wins {self.wins_a:,}, B wins {self.wins_b:,}, {self.ties:,} ties; "
-            f"share of A {self.share:.3f} ({self.share_low:.3f} to {self.share_high:.3f}), p = {self.p_value:.3g}"
+            + (
+                f"share of A {self.share:.3f} ({self.share_low:.3f} to {self.share_high:.3f})"
+                if self.test == "sign"
+                else f"mean outcome {self.mean:.4f} ({self.low:.4f} to {self.high:.4f})"
+            )
+            + f", p = {self.p_value:.3g}"
         )
 
 
 def analyse_interleaving(
-    outcomes: Any, *, session: Any = None, test: str = "sign", level: float = 0.95
+    outcomes: Any, *, session: Any = None, test: str | None = None, level: float = 0.95
 ) -> InterleavingResult:
     """Whether A or B is better, from the outcome of each impression (see :meth:`Interleaved.outcome`).
 
@@ -283,7 +310,9 @@ def analyse_interleaving(
     ----------
     session : the session or user of each impression, whose outcomes are added up first: the clicks of one user are not
         independent
-    test : "sign" (exact; ties are left out) or "t" (of the mean outcome), both two-sided
+    test : "t" (of the mean outcome) or "sign" (exact; ties are left out), both two-sided. By default "sign" if all
+        outcomes are whole numbers, as those of team draft are, and else "t": where credits differ from ±1, users who
+        click blindly let one side win more often, and the sign test is refused
 
     >>> import gainful
     >>> found = gainful.analyse_interleaving([1, 1, 0, 2, 1, -1, 1, 1, 1, 1])
@@ -292,7 +321,7 @@ def analyse_interleaving(
     """
     from scipy import special
 
-    settings = {"test": Choice(of=TESTS), "level": Real(low=0.0, high=1.0, open_low=True, open_high=True)}
+    settings = {"test": Maybe(inner=Choice(of=TESTS)), "level": Real(low=0.0, high=1.0, open_low=True, open_high=True)}
     check_parameters("analyse_interleaving", settings, {"test": test, "level": level})
     values = check_column(outcomes, len(outcomes), "outcomes")
     if not len(values) or not np.isfinite(values).all():
@@ -302,12 +331,29 @@ def analyse_interleaving(
         if len(codes) != len(values):
             raise DataError(f"session has {len(codes)} entries for {len(values)} outcomes")
         values = np.bincount(codes, weights=values)
+    values = values.round(DIGITS)
+    is_fair = bool((values == values.round()).all())
+    if test == "sign" and not is_fair:
+        raise ParameterError(
+            "the sign test is not fair here: the outcomes are not whole numbers, so credits differ from ±1 (methods "
+            "optimised and probabilistic), and users who click by position alone let one side win more often; take "
+            + wording("test='t'", "--test t")
+        )
+    test = test or ("sign" if is_fair else "t")
     n, up, down = len(values), int((values > 0).sum()), int((values < 0).sum())
     decided, tail = up + down, 0.5 - level / 2
     share_low, share_high = map(float, share_intervals(up, decided, level))
     p_sign = min(1.0, 2.0 * float(special.bdtr(min(up, down), decided, 0.5))) if decided else 1.0
     mean = float(values.mean())
-    error = float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.inf
+    deviation = float(values.std(ddof=1)) if n > 1 else 0.0
+    error = deviation / math.sqrt(n) if n > 1 else math.inf
+    if test == "t" and deviation and abs(((values - mean) ** 3).mean()) / deviation**3 > SKEWED * math.sqrt(n):
+        warnings.warn(
+            f"{plural(n, 'outcome')} with a few far from the others are too few for the t test, which may err more "
+            "often than it says; collect more",
+            DataWarning,
+            stacklevel=2,
+        )
     freedom = max(n - 1, 1)
     reach = float(special.stdtrit(freedom, 1.0 - tail)) * error
     p_t = 1.0 if mean == 0 else 0.0 if error == 0 else 2.0 * float(special.stdtr(freedom, -abs(mean) / error))
@@ -322,20 +368,31 @@ def analyse_interleaving(
         mean=mean,
         low=mean - reach,
         high=mean + reach,
+        deviation=deviation,
         p_value=p_sign if test == "sign" else p_t,
         test=test,
         level=level,
     )
 
 
-def interleaving_sample_size(share: float, ties: float = 0.0, *, power: float = 0.8, level: float = 0.95) -> int:
-    """The impressions at which the sign test finds, with this ``power``, that the better ranker wins ``share``.
+def interleaving_sample_size(
+    share: float | None = None,
+    ties: float = 0.0,
+    *,
+    effect: float | None = None,
+    power: float = 0.8,
+    level: float = 0.95,
+) -> int:
+    """The impressions at which the better ranker is found with this ``power``.
+
+    Of the sign test, give ``share`` and ``ties``; of the t test, ``effect``.
 
     Parameters
     ----------
     share : of impressions that are not ties, those won by the better ranker: the smallest share that matters, or that
         of a pilot
     ties : share of impressions without a winner, most of them without a click
+    effect : the smallest mean outcome that matters, in standard deviations of outcomes; a pilot's result has ``effect``
 
     >>> import gainful
     >>> gainful.interleaving_sample_size(0.55, ties=0.6)
@@ -344,10 +401,18 @@ def interleaving_sample_size(share: float, ties: float = 0.0, *, power: float = 
     from scipy.special import ndtri
 
     inside = Real(low=0.0, high=1.0, open_low=True, open_high=True)
-    settings = {"share": inside, "ties": Real(low=0.0, high=1.0, open_high=True), "power": inside, "level": inside}
-    check_parameters(
-        "interleaving_sample_size", settings, {"share": share, "ties": ties, "power": power, "level": level}
-    )
+    settings = {"share": Maybe(inner=inside), "ties": Real(low=0.0, high=1.0, open_high=True)}
+    settings |= {"effect": Maybe(inner=Real()), "power": inside, "level": inside}
+    given = {"share": share, "ties": ties, "effect": effect, "power": power, "level": level}
+    check_parameters("interleaving_sample_size", settings, given)
+    if (share is None) == (effect is None):
+        raise ParameterError(
+            wording("give share=… (of the sign test) or effect=… (of the t test)", "give either --share or --effect")
+        )
+    if share is None:
+        if not effect:
+            raise ParameterError.of("interleaving_sample_size", "effect", "above or below 0", effect)
+        return math.ceil(((float(ndtri(0.5 + level / 2)) + float(ndtri(power))) / effect) ** 2)
     if share == 0.5:
         raise ParameterError.of("interleaving_sample_size", "share", "above or below 0.5", share)
     reach = 0.5 * float(ndtri(0.5 + level / 2)) + float(ndtri(power)) * math.sqrt(share * (1.0 - share))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +23,7 @@ class Judgments:
     """Graded query-document pairs: entry i of each array is one pair.
 
     ``relevance`` is the estimate that the grade was made of, ``error`` its standard error, and ``confidence`` the
-    probability that the grade is right, given that error.
+    probability that the grade is right, by the Beta distribution with that mean and error.
     """
 
     query_ids: Array
@@ -136,12 +135,8 @@ def grade_pairs(query: Array, document: Array, relevance: Array, error: Array, g
     levels = grade_levels(int(grades))
     cuts = (levels[1:] + levels[:-1]) / 2.0
     grade = np.searchsorted(cuts, relevance, side="right")
-    bounds = np.concatenate([[-np.inf], cuts, [np.inf]])
-    spread = np.maximum(error, 1e-12)
-    above, below = ((bounds[grade + i] - relevance) / spread for i in (1, 0))
-    return Judgments(
-        query, document, grade.astype(np.float64), relevance, error, _normal(above) - _normal(below), int(grades)
-    )
+    below = _beta_below(np.concatenate([[0.0], cuts, [1.0]])[[grade, grade + 1]], relevance, error)
+    return Judgments(query, document, grade.astype(np.float64), relevance, error, below[1] - below[0], int(grades))
 
 
 def grade_levels(n_grades: int) -> Array:
@@ -150,6 +145,10 @@ def grade_levels(n_grades: int) -> Array:
     return (2.0**g - 1.0) / 2.0 ** (n_grades - 1)
 
 
-def _normal(x: Array) -> Array:
-    """The distribution function of the standard normal."""
-    return np.asarray(0.5 * (1.0 + np.vectorize(math.erf, otypes=[float])(x / math.sqrt(2.0))))
+def _beta_below(x: Array, mean: Array, deviation: Array) -> Array:
+    """The distribution function of the Beta distribution with this mean and standard deviation."""
+    from scipy.special import betainc
+
+    mean = np.clip(mean, 1e-9, 1.0 - 1e-9)
+    strength = np.maximum(mean * (1.0 - mean) / np.maximum(deviation, 1e-6) ** 2 - 1.0, 1e-3)
+    return np.asarray(betainc(mean * strength, (1.0 - mean) * strength, x))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import gainful
+from gainful.clicks.em import Beta
 from gainful.clicks.index import Pairs
 from gainful.clicks.models import ClickModel
 from gainful.clicks.registry import click_model
@@ -30,7 +31,7 @@ def write_model(model: ClickModel, path: PathLike) -> None:
         "gainful": gainful.__version__,
         "model": model.name,
         "settings": {name: getattr(model, name) for name in model.parameters},
-        "means": model.means_,
+        "priors": {name: [prior.successes, prior.failures] for name, prior in model.priors_.items()},
         "theta": model.theta_,
         "errors": model.errors_,
         "examination": model.examination_,
@@ -79,7 +80,7 @@ def _restore(content: dict[str, Any]) -> ClickModel:
     )
     _check_pairs(pairs)
     model.pairs_ = pairs
-    model.means_ = {str(name): float(mean) for name, mean in content["means"].items()}
+    model.priors_ = {name: Beta(*_numbers(content["priors"][name]).tolist()) for name in model.pair_parameters}
     names = (*model.pair_parameters, *model.shared_parameters)
     model.theta_ = {name: _numbers(content["theta"][name]) for name in names}
     model.errors_ = {name: _numbers(content["errors"][name]) for name in names}

@@ -1,9 +1,9 @@
 """Compiled loops of click models: expected counts for EM, and probabilities of examination and clicks.
 
 A kernel runs over the pages ``first`` to ``last − 1``. Each parameter is a Bernoulli probability θ; what a page says
-about it is a number of trials d and of successes n, expected given the clicks. ``sums`` has three rows: Σ n, Σ d, and
-Σ (n − dθ)², which the uncertainty of θ follows from. Sums of pairs start at pair ``base``: a block of pages has few of
-all pairs. ``weight`` counts equal pages.
+about it is a number of trials d and of successes n, expected given the clicks. ``sums`` has four rows: Σ n, Σ d, and
+Σ (n − dθ)² and Σ (n − dθ)³, which the uncertainty of θ follows from. Sums of pairs start at pair ``base``: a block of
+pages has few of all pairs. ``weight`` counts equal pages.
 
 Rows of a page are in the order of positions. ``pair`` is the query-document pair of a row. ``slot`` is where its other
 parameter is: a position, a position with that of the last click, or the pair again.
@@ -25,6 +25,7 @@ def _add(sums, at, weight, n, d, theta):
     sums[0, at] += weight * n
     sums[1, at] += weight * d
     sums[2, at] += weight * residual * residual
+    sums[3, at] += weight * residual * residual * residual
 
 
 # -- counts: nothing is hidden -----------------------------------------------------------------------------------------

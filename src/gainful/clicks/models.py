@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gainful.clicks.em import LEAST, Beta, Estimates, Fitted, maximise
+from gainful.clicks.em import LEAST, Beta, Estimates, Fitted, maximise_all
 from gainful.clicks.index import PageIndex, Pairs
 from gainful.clicks.judging import Judgments, grade_pairs, wanted_pairs
 from gainful.clicks.log import ClickLog
@@ -22,6 +22,7 @@ from gainful.errors import DataWarning, ParameterError
 from gainful.parameters.constraints import (
     DeclaredParameters,
     Integer,
+    Maybe,
     Real,
     check_parameters,
     parameter,
@@ -30,6 +31,7 @@ from gainful.parameters.constraints import (
 from gainful.training.monitor import Progress
 
 LEAST_MOVING = 0.01  # share of pairs in two or more positions, below which examination cannot be estimated
+Known = tuple[Estimates, Mapping[str, Beta]]  # the parameters and priors of a fit to a similar log
 WEAK = Beta(1.0, 1.0)  # prior of what all pages share: positions, continuation
 
 
@@ -90,8 +92,13 @@ class ClickModel:
     has_probabilities: ClassVar[bool] = True  # parameters are at most 1
     needs_moves: ClassVar[bool] = False  # examination is learned from documents that change their positions
 
-    smoothing: float = parameter(
-        5.0, Real(low=0.0, help="pseudo-impressions of every query-document pair, at the average rate of the log")
+    smoothing: float | None = parameter(
+        None,
+        Maybe(
+            inner=Real(low=0.0),
+            help="pseudo-impressions of every query-document pair, at the average rate of the log; None: both are "
+            "learned from the differences between pairs",
+        ),
     )
     depth: int = parameter(100, Integer(low=1, high=10_000, help="positions below this one count as this one"))
     max_iter: int = parameter(200, Integer(low=0, help="most steps of EM; 0 keeps the estimates from counts"))
@@ -140,10 +147,9 @@ class ClickModel:
         index, pairs = PageIndex.by_query(log)
         self._warn_if_fixed(index.moving_share)
         with callback_of(progress, "fit") as callback:
-            found, priors = self._estimate(index, self._draw_steps(callback) if progress is True else callback)
-        self._keep(pairs, found.theta, found.errors, {name: prior.mean for name, prior in priors.items()})
+            found = self._estimate(index, self._draw_steps(callback) if progress is True else callback)
+        self._keep(pairs, found.theta, found.errors, found.priors)
         self._note(index, found.history, found.converged)
-        self.moving_share_ = index.moving_share
         return self
 
     def refit(self, log: ClickLog) -> Self:
@@ -152,12 +158,11 @@ class ClickModel:
         self._check(log, "refit")
         index, pairs = PageIndex.by_query(log)
         place = self.pairs_.places(pairs.query_ids, pairs.document_ids, pairs.query, pairs.document)
-        known = {n: v[place] if n in self.pair_parameters else v for n, v in self.theta_.items()}
+        known = {n: v[place] if n in self.pair_parameters else v for n, v in self.theta_.items()}, self.priors_
         made = type(self)(**{name: getattr(self, name) for name in self.parameters})
-        found, priors = made._estimate(index, None, known)
-        made._keep(pairs, found.theta, found.errors, {name: prior.mean for name, prior in priors.items()})
+        found = made._estimate(index, None, known)
+        made._keep(pairs, found.theta, found.errors, found.priors)
         made._note(index, found.history, found.converged)
-        made.moving_share_ = index.moving_share
         return made
 
     def _draw_steps(self, draw: Callable[[Any], object] | None) -> Callable[[int, float], object] | None:
@@ -174,35 +179,37 @@ class ClickModel:
             total += float(part.row_weight @ _log_chances(self._probabilities(part, True), part.clicked))
         self.log_likelihood_ = total / index.total_weight
         self.examination_ = read_only(self._mean_examination(index))
+        self.moving_share_ = index.moving_share
 
-    def _estimate(
-        self, index: PageIndex, progress: Any, known: Estimates | None = None
-    ) -> tuple[Fitted, dict[str, Beta]]:
+    def _estimate(self, index: PageIndex, progress: Any, known: Known | None = None) -> Fitted:
         start, priors = self._start(index)
-        for name, values in (known or {}).items():
+        estimates, learned_priors = known or ({}, {})
+        priors |= {name: prior for name, prior in learned_priors.items() if name in priors and self.smoothing is None}
+        for name, values in estimates.items():
             if name in start and len(values) == len(start[name]):  # a log of fewer positions has other slots
                 start[name] = np.clip(values, LEAST, 1.0 - LEAST) if priors[name].fixed is None else values
         steps = self.max_iter if self.iterates else 1
-        tol = self.tol * index.total_weight
-        return maximise(self._expect(index), start, priors, max_iter=steps, tol=tol, progress=progress), priors
+        learned = [name for name in self.pair_parameters if self.smoothing is None and name in priors]
+        return maximise_all(self._expect(index), start, priors, learned, steps, self.tol * index.total_weight, progress)
+
+    @property
+    def _strength(self) -> float:
+        """The strength of the priors of pairs, before it is learned."""
+        return 1.0 if self.smoothing is None else self.smoothing
 
     def _keep(
-        self, pairs: Pairs, theta: Mapping[str, Array], errors: Mapping[str, Array], means: Mapping[str, float]
+        self, pairs: Pairs, theta: Mapping[str, Array], errors: Mapping[str, Array], priors: Mapping[str, Beta]
     ) -> None:
         """Take parameters over. Those of pairs get one entry more, for pairs that the log does not have."""
         self.pairs_ = pairs
-        self.means_ = dict(means)
+        self.priors_ = {name: replace(priors[name], shift=0.0) for name in self.pair_parameters}
         self.theta_, self.errors_ = {}, {}
         for name, values in theta.items():
             error = errors.get(name, np.zeros(len(values)))
             if name in self.pair_parameters:
-                values = np.append(values[: len(pairs)], means[name])
-                error = np.append(error[: len(pairs)], self._unknown_error(means[name]))
+                values = np.append(values[: len(pairs)], priors[name].mean)
+                error = np.append(error[: len(pairs)], priors[name].deviation)
             self.theta_[name], self.errors_[name] = read_only(values), read_only(error)
-
-    def _unknown_error(self, mean: float) -> float:
-        """The standard error of a pair that the log does not have: that of the prior."""
-        return float(np.sqrt(mean * (1.0 - mean) / (self.smoothing + 1.0)))
 
     def _mean_examination(self, index: PageIndex) -> Array:
         deepest = min(int(index.position.max()), self.depth)

@@ -23,6 +23,7 @@ import numpy as np
 
 from gainful.clicks.log import ClickLog, check_propensities
 from gainful.clicks.reward_models import predict_values
+from gainful.data.numbers import refuse_masked
 from gainful.data.rows import Array, check_column
 from gainful.errors import DataError, DataWarning, ParameterError, option, plural, shorten, wording
 from gainful.parameters.constraints import Choice, Integer, Maybe, Real, Seed, check_parameters
@@ -31,6 +32,7 @@ METHODS = ("ips", "clipped", "snips", "dr")
 ASSUMPTIONS = ("independent", "cascade", "list")
 INTERVALS = ("normal", "bootstrap")
 FEW_GROUPS = 20  # units per kind of unit from which drawing kinds is faster than drawing units
+ROUNDING = 1e-4  # of a sum of probabilities, perhaps of float32
 CLIP = 10.0  # the highest weight of method "clipped"
 SETTINGS = {
     "method": Choice(of=METHODS),
@@ -177,7 +179,9 @@ def estimate_value(
     several = bool((slots.sizes > 1).any())
     if not several:
         assumption = "independent"  # all three are the same
-    weight = _weights(slots, assumption)
+    with np.errstate(over="ignore", invalid="ignore"):
+        weight = _weights(slots, assumption)
+        _refuse_overflow(slots, weight)
     effective = _effective(slots, weight)
     if clip is None and method == "clipped":
         clip = CLIP
@@ -266,6 +270,7 @@ def _slots_of_arrays(log: Any, policy: Policy, reward: Any, propensity: Any, act
     check_propensities(shown.ravel())
     codes = None
     if action is not None:
+        refuse_masked(action, "action")
         codes = np.asarray(action)
         if codes.shape != rewards.shape or codes.dtype.kind not in "iu":
             raise DataError("action must be a whole number for each reward: the column of policy")
@@ -306,6 +311,13 @@ def _target(policy: Any, n: int, action: Array | None, names: list[Any] | None) 
         raise DataError("the probabilities of the policy must lie between 0 and 1")
     if found.ndim == 1:
         return found, None
+    total = found.sum(axis=1)
+    if total.max() > 1.0 + ROUNDING:
+        row = int(total.argmax())
+        raise DataError(
+            f"the probabilities of the policy add up to {total[row]:.6g} in row {row}; those of what may be shown in a "
+            "place add up to 1 at most (a ranker is a policy by ranking_probabilities)"
+        )
     assert action is not None
     if action.min() < 0 or action.max() >= found.shape[1]:
         raise DataError(f"action must be from 0 to {found.shape[1] - 1}, the columns of policy")
@@ -313,6 +325,7 @@ def _target(policy: Any, n: int, action: Array | None, names: list[Any] | None) 
 
 
 def _numbers(values: Any, what: str) -> Array:
+    refuse_masked(values, what)
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -349,6 +362,18 @@ def _weights(slots: Slots, assumption: str) -> Array:
     if assumption == "cascade":
         return np.asarray(np.cumprod(table, axis=1)[page, slot])
     return np.asarray(np.prod(table, axis=1)[page])
+
+
+def _refuse_overflow(slots: Slots, weight: Array) -> None:
+    """Raise if squares of weights, or of weighted rewards, are beyond the largest number."""
+    size = np.where(weight > 0.0, weight * np.maximum(np.abs(slots.reward), 1.0), 0.0)
+    if not np.isfinite(size @ size):
+        row = int(np.argmax(np.nan_to_num(size, nan=np.inf)))
+        raise DataError(
+            f"the estimate overflows: row {row} has the weight {weight[row]:.3g} (propensity "
+            f"{slots.propensity[row]:.3g}) and the reward {slots.reward[row]:.3g}; leave out such rows, or mend their "
+            "propensities"
+        )
 
 
 def _effective(slots: Slots, weight: Array) -> float:

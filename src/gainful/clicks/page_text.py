@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from gainful.errors import FormatError, shorten
 from gainful.formats.files import PathLike, check_readable, compression_of, decompress, text_chunks
+from gainful.formats.letor.lines import read_number
 
 TEXT_FORMS = ("serps", "lists")
 CHUNK_BYTES = 8 << 20
@@ -116,11 +117,12 @@ def _parse_lists(text: str, path: PathLike, line: int) -> TextPage:
         raise FormatError(f"a click must be 0 or 1, was {shorten(odd)}", path=path, line=line)
     if not documents:
         raise FormatError("the page shows no documents", path=path, line=line)
-    try:
-        numbers = None if grades is None else [float(one) for one in grades]
-    except ValueError:
-        raise FormatError(f"a grade must be a number, was {shorten(fields[5])}", path=path, line=line) from None
-    return TextPage(fields[0].strip(), fields[1].strip(), documents, [one == "1" for one in clicks], numbers, 0, 0)
+    numbers = [read_number(one.encode()) for one in grades or ()]
+    known = [one for one in numbers if one is not None]
+    if len(known) < len(numbers):
+        raise FormatError(f"a grade must be a number, was {shorten(fields[5])}", path=path, line=line)
+    clicked = [one == "1" for one in clicks]
+    return TextPage(fields[0].strip(), fields[1].strip(), documents, clicked, None if grades is None else known, 0, 0)
 
 
 def _list(text: str, path: PathLike, line: int) -> list[str]:

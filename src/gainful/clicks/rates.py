@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful.clicks.em import Beta, Estimates, Fitted, Shape, sum_blocks
+from gainful.clicks.em import ROUNDS, Beta, Estimates, Fitted, Shape, sum_blocks
 from gainful.clicks.index import PageIndex
-from gainful.clicks.models import WEAK, ClickModel, Users
+from gainful.clicks.models import WEAK, ClickModel, Known, Users
 from gainful.data.rows import Array
 
 
@@ -56,15 +56,14 @@ class _SlotRate(_Rate):
         n_slots = int(self._slots(index).max()) + 1
         return {"rate": np.full(n_slots, 0.5)}, {"rate": WEAK}
 
-    def _estimate(
-        self, index: PageIndex, progress: Any, known: Estimates | None = None
-    ) -> tuple[Fitted, dict[str, Beta]]:
-        found, priors = super()._estimate(index, progress, known)
+    def _estimate(self, index: PageIndex, progress: Any, known: Known | None = None) -> Fitted:
+        found = super()._estimate(index, progress, known)
         highest = float(found.theta["rate"].max())
         found.theta["attractiveness"] = np.full(index.n_pairs, highest)
         at = int(found.theta["rate"].argmax())
         found.errors["attractiveness"] = np.full(index.n_pairs, found.errors["rate"][at])
-        return found, priors | {"attractiveness": Beta.of_mean(highest, self.smoothing)}
+        found.priors["attractiveness"] = Beta.of_mean(highest, self._strength)
+        return found
 
     def _known_parameters(self, users: Users) -> dict[str, Array]:
         same = np.full(len(users.attractiveness), users.attractiveness.mean())
@@ -114,7 +113,7 @@ class DocumentCTR(_Rate):
     def _start(self, index: PageIndex) -> tuple[dict[str, Array], dict[str, Beta]]:
         weight = index.row_weight
         mean = (float(weight @ index.clicked) + 1.0) / (float(weight.sum()) + 2.0)
-        prior = Beta.of_mean(mean, self.smoothing)
+        prior = Beta.of_mean(mean, self._strength)
         return {"attractiveness": np.full(index.n_pairs, mean)}, {"attractiveness": prior}
 
     def _slots(self, index: PageIndex) -> Array:
@@ -138,19 +137,21 @@ class COEC(RankCTR):
     paper: ClassVar[str] = "Zhang and Jones, 2007"
     has_probabilities: ClassVar[bool] = False
 
-    def _estimate(
-        self, index: PageIndex, progress: Any, known: Estimates | None = None
-    ) -> tuple[Fitted, dict[str, Beta]]:
-        found, priors = super()._estimate(index, progress, known)
+    def _estimate(self, index: PageIndex, progress: Any, known: Known | None = None) -> Fitted:
+        found = super()._estimate(index, progress, known)
         rates, weight = found.theta["rate"], index.row_weight
         highest = float(rates.max())
         clicks = np.bincount(index.pair, weights=weight * index.clicked, minlength=index.n_pairs)
         expected = np.bincount(index.pair, weights=weight * rates[self._slots(index)], minlength=index.n_pairs)
         # pseudo-impressions at the highest rate: a Gamma prior of mean 1 on κ, and a Poisson count of clicks
-        pseudo = self.smoothing * highest
+        pseudo = self._strength * highest
+        for _ in range(ROUNDS if self.smoothing is None else 0):  # as Beta.learned
+            kappa = (clicks + pseudo) / (expected + pseudo)
+            known_pairs = max(index.n_pairs - pseudo * float((kappa / (expected + pseudo)).sum()), 0.0)
+            pseudo = (known_pairs + 1.0) / (float(((kappa - 1.0) ** 2).sum()) + 1.0 / highest)
         found.theta["attractiveness"] = highest * (clicks + pseudo) / np.maximum(expected + pseudo, 1e-300)
         found.errors["attractiveness"] = highest * np.sqrt(clicks + pseudo) / np.maximum(expected + pseudo, 1e-300)
-        return found, priors
+        return found
 
     def _known_parameters(self, users: Users) -> dict[str, Array]:
         return {"rate": users.examination}

@@ -19,6 +19,7 @@ from gainful.clicks.tables import FORMATS, ClickTable, format_of
 from gainful.data.rows import Array, chunks
 from gainful.errors import DataError, FormatError, ParameterError, UnknownNameError, option, shorten
 from gainful.formats.files import PathLike, reason
+from gainful.formats.letor.lines import read_number
 from gainful.formats.limits import MemoryLimit
 
 CLICKS = ("click", "item_click", "product_click", "result_click")  # actions of OpenSearch's events
@@ -321,16 +322,13 @@ class _Part:
             return np.nan
         if word.lower() in TRUTH:
             return TRUTH[word.lower()]
-        try:
-            return float(word)
-        except ValueError:
-            pass
-        if role == "time":
+        found = read_number(word.strip().encode())
+        if found is None and role == "time":
             try:
                 return float(np.datetime64(word.strip().removesuffix("Z"), "us").astype(np.int64)) / 1e6
             except ValueError:
                 pass
-        return None
+        return found
 
     def more(self) -> dict[str, Array]:
         found = {role: self.numbers(role) for role in ("propensity", "time", "dwell", "grade") if role in self.roles}

@@ -230,7 +230,7 @@ def _report_on(
     examination = model.examination_ if known else np.empty(0)
     reach = np.full(len(examination), np.nan)
     if known and resamples > 1:
-        reach = _quantile(level) * _examination_deviation(model, fitted, resamples, rng)
+        reach = _quantile(level, resamples - 1) * _examination_deviation(model, fitted, resamples, rng)
     return ModelReport(
         name=model.name,
         evaluation=model.evaluate(held),
@@ -243,28 +243,31 @@ def _report_on(
     )
 
 
-def _quantile(level: float) -> float:
-    from scipy.special import ndtri
+def _quantile(level: float, freedom: int) -> float:
+    from scipy.special import stdtrit
 
-    return float(ndtri(0.5 + level / 2))
+    return float(stdtrit(freedom, 0.5 + level / 2))
 
 
 def _examination_deviation(model: ClickModel, log: ClickLog, resamples: int, rng: np.random.Generator) -> Array:
-    """The standard deviation of examination over logs of resampled sessions."""
-    few, scale = log, 1.0
+    """How far examination over logs of resampled sessions is, in the mean square, from that of the log they came from.
+
+    That holds the bias of a fit too, which draws fits to resampled sessions as far from it as it is from the truth.
+    """
+    few, scale, whole = log, 1.0, model
     if log.n_pages > RESAMPLED_PAGES:
         few = log.pages(np.sort(rng.choice(log.n_pages, RESAMPLED_PAGES, replace=False)))
-        scale = math.sqrt(RESAMPLED_PAGES / log.n_pages)
+        scale, whole = math.sqrt(RESAMPLED_PAGES / log.n_pages), model.refit(few)
     sessions, session = np.unique(few.session, return_inverse=True)
     found = np.full((resamples, len(model.examination_)), np.nan)
     for one in found:
         drawn = np.bincount(rng.integers(len(sessions), size=len(sessions)), minlength=len(sessions))
         again = model.refit(few.pages(np.repeat(np.arange(few.n_pages), drawn[session])))
-        n = min(len(one), len(again.examination_))
-        one[:n] = again.examination_[:n]
+        n = min(len(whole.examination_), len(again.examination_))
+        one[:n] = again.examination_[:n] - whole.examination_[:n]
     seen = (~np.isnan(found)).sum(axis=0) > 1
     deviation = np.full(found.shape[1], np.nan)
-    deviation[seen] = scale * np.nanstd(found[:, seen], axis=0, ddof=1)
+    deviation[seen] = scale * np.sqrt(np.nanmean(found[:, seen] ** 2, axis=0))
     return deviation
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gainful.clicks.em import Beta
 from gainful.clicks.index import PageIndex, Pairs
 from gainful.clicks.log import ClickLog
 from gainful.clicks.models import ClickModel, Users
@@ -247,7 +248,7 @@ def make_click_model(
     theta = {"attractiveness": users.attractiveness} | model._known_parameters(users)
     for one in model.pair_parameters:
         theta[one] = np.clip(theta[one], LEAST, 1.0 - LEAST)
-    model._keep(pairs, theta, {}, {one: float(theta[one].mean()) for one in model.pair_parameters})
+    model._keep(pairs, theta, {}, {one: Beta.of_mean(float(theta[one].mean()), 1.0) for one in model.pair_parameters})
     sizes = np.minimum(data.counts, depth)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     rows = np.repeat(data.offsets[:-1] - offsets[:-1], sizes) + np.arange(offsets[-1])

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gainful.data.categories import named_by_words
+from gainful.data.categories import numbers_of_words, only_ordered, unordered
 from gainful.data.columns import place_of_feature, values_of_feature
 from gainful.data.dataset import RankingData
 from gainful.data.judgments import Run
@@ -238,14 +238,14 @@ def baseline_from_function(function: Callable[..., Any]) -> Baseline:
 
 def numbers_of(data: RankingData) -> Any:
     """The features, for what knows nothing of the words behind codes."""
-    words = named_by_words(data.categories)
-    if words:
-        name = (data.feature_names or ())[words[0]]
+    texts = [j for j in unordered(data.categories) if numbers_of_words((data.categories or ())[j] or ()) is None]
+    if texts:
+        name = (data.feature_names or ())[texts[0]]
         raise DataError(
             f"feature {name!r} holds text, of which a function or model of X would see only codes; give a function "
             "whose first parameter is called data, to get the whole data set"
         )
-    return data.X
+    return data.with_categories(only_ordered(data.categories)).X
 
 
 def checked_scores(scores: Any, data: RankingData) -> Array:
@@ -263,8 +263,8 @@ def checked_scores(scores: Any, data: RankingData) -> Array:
     return found
 
 
-def notes_on(models: Mapping[str, Ranker | Baseline], tuned: bool) -> list[str]:
-    """Sentences on the systems that are not gainful's rankers."""
+def notes_on(models: Mapping[str, Ranker | Baseline], tuned: bool, validated: bool = False) -> list[str]:
+    """Sentences on the systems that are not gainful's rankers; ``validated`` if there are validation queries."""
     others = {label: model for label, model in models.items() if isinstance(model, Baseline)}
     fixed = [label for label, model in others.items() if not model.trained_here]
     unknown = [label for label, model in others.items() if not (model.trained_here or model.origin_known)]
@@ -278,6 +278,15 @@ def notes_on(models: Mapping[str, Ranker | Baseline], tuned: bool) -> list[str]:
             "good."
         )
     trained = [label for label, model in others.items() if model.trained_here]
+    to_the_end = [label for label in trained if not others[label].stops_early]
+    stopped = [
+        label for label, model in models.items() if label not in others and model.get_params().get("early_stopping")
+    ]
+    if validated and to_the_end and stopped:
+        lines.append(
+            f"Not the same use of the validation queries: {', '.join(stopped)} chose the number of iterations on them, "
+            f"{', '.join(to_the_end)} trained to the end of what was set."
+        )
     if tuned and trained:
         lines.append(f"Not tuned, used with the parameters given: {', '.join(trained)}.")
     return lines

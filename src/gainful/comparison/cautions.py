@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gainful.statistics.paired import N_FLIPS, POWER, ROUNDING, least_p
+from gainful.statistics.paired import FEW, N_FLIPS, POWER, ROUNDING, few_differing, least_p, skewed
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison, PairedTest
 
+TRIALS_PER_PARAMETER = 5  # fewer, and the seed of the search counts (benchmarks/experiment_search_seeds.py)
 NAMED = 3  # rankers that a sentence names; the rest are counted
 WILCOXON_ALONE = (
     "Marks follow Wilcoxon's test alone, which assumes that differences are symmetric about their median: where they "
     "are skewed, it may mark a ranker whose mean is equal, the more often the more queries. The randomisation test "
     "compares means."
 )
-FEW = 20  # queries: from fewer, intervals of skewed values are too narrow (benchmarks/experiment_statistics.py)
 
 
 def cautions(comparison: Comparison) -> list[str]:
@@ -27,7 +27,8 @@ def cautions(comparison: Comparison) -> list[str]:
     heading = comparison.headings[comparison.headline]
     return [
         *_about_tests(comparison, heading),
-        *_about_intervals(comparison, heading),
+        *_about_errors(comparison, heading),
+        *_about_searches(comparison),
         *_about_points(comparison, heading),
     ]
 
@@ -101,46 +102,56 @@ def _undecided_differences(comparison: Comparison, heading: str, tests: Sequence
         return []
     least, most = min(t.detectable for t in open_), max(t.detectable for t in open_)
     size = f"{least:.3f}" if f"{least:.3f}" == f"{most:.3f}" else f"{least:.3f} to {most:.3f}"
-    nearest = max(open_, key=lambda t: abs(t.difference) / t.detectable)
     sentence = (
         f"Undecided, not equal: {_names([t.ranker for t in open_])} against {comparison.baseline}. "
-        f"With {nearest.n_queries:,} test queries, a difference in {heading} must be about {size} to be found in "
-        f"{100 * POWER:g} % of cases; {'this one is' if len(open_) == 1 else 'these are'} smaller"
+        f"With {open_[0].n_queries:,} test queries, a difference in {heading} must be about {size} to be found in "
+        f"{100 * POWER:g} % of cases; {'this one is' if len(open_) == 1 else 'these are'} smaller. Four times as many "
+        "queries find half the difference."
     )
-    if math.isfinite(nearest.queries_needed):
-        sentence += (
-            f"; a difference like {nearest.ranker}'s ({nearest.difference:+.4f}) needs about "
-            f"{_round(nearest.queries_needed)} queries"
-        )
-    return [sentence + "."]
+    return [sentence]
 
 
-# -- intervals ---------------------------------------------------------------------------------------------------------
+# -- errors of tests and intervals -------------------------------------------------------------------------------------
 
 
-def _about_intervals(comparison: Comparison, heading: str) -> list[str]:
-    """Whether few queries make the intervals too narrow; those of 0/1 metrics hold for any number."""
+def _about_errors(comparison: Comparison, heading: str) -> list[str]:
+    """Whether few or skewed differences mislead tests and intervals; those of 0/1 metrics hold for any number."""
     if comparison.is_binary(heading):
         return []
     n = max(int((~np.isnan(comparison.per_query(label, heading))).sum()) for label in comparison.labels)
     if n < 2:  # there are no intervals
         return []
-    level = f"{100 * comparison.level:.6g} %"
+    percent = f"{100 * comparison.level:.6g} %"
     if n < FEW:
         return [
-            f"Intervals from {n} test queries may be too narrow: with fewer than {FEW} queries and skewed values or "
-            f"differences, a {level} interval holds the true mean less often than it says."
+            f"{n} test queries are few: with fewer than {FEW} and skewed values or differences, a {percent} interval "
+            f"holds the true mean less often than it says, and a test at {comparison.alpha:g} calls equal means "
+            "different up to three times as often."
         ]
-    tests = [t for (_, measure), t in comparison.paired_tests.items() if measure == heading]
-    few = [t for t in tests if 0 < t.wins + t.losses < FEW]
-    if not few:
+    others = [label for label in comparison.labels if label != comparison.baseline]
+    pairs = [(label, comparison.baseline) for label in others]
+    if comparison.choices.all_pairs:
+        pairs = list(combinations(comparison.labels, 2))
+    if not pairs or not comparison.tests:
         return []
-    differ = max(t.wins + t.losses for t in few)
-    return [
-        f"The intervals of differences from {comparison.baseline} may be too narrow for "
-        f"{_names([t.ranker for t in few])}: only {differ} of the test queries differ, and from fewer than {FEW} a "
-        f"{level} interval holds the true difference less often than it says."
-    ]
+    d = comparison.weighted_differences(pairs, heading)
+    differ = ((d != 0) & ~np.isnan(d)).sum(axis=0)
+    names = np.array([f"{first} against {second}" for first, second in pairs])
+    few = few_differing(d) & (differ > 0)
+    uneven = skewed(d) & ~few
+    lines = []
+    if few.any():
+        lines.append(
+            f"Tests and intervals of {_names(names[few].tolist())} may err more often than they say: only "
+            f"{differ[few].max()} of the test queries differ, fewer than {FEW}."
+        )
+    if uneven.any():
+        lines.append(
+            f"Skewed differences: a few large ones on one side decide the mean of {_names(names[uneven].tolist())}. A "
+            f"test at {comparison.alpha:g} then calls equal means different up to twice as often as it says. Look at "
+            "these queries, or test on more."
+        )
+    return lines
 
 
 def _about_points(comparison: Comparison, heading: str) -> list[str]:
@@ -161,6 +172,24 @@ def _is_point(interval: tuple[float, float]) -> bool:
     return interval[1] - interval[0] <= ROUNDING
 
 
+def _about_searches(comparison: Comparison) -> list[str]:
+    """Rankers whose parameters were chosen in few trials, if they are compared."""
+    if len(comparison.labels) < 2:
+        return []
+    found = {}
+    for label, runs in comparison.runs.items():
+        tuned = [(len(run.trials), len(run.trials[0]["params"])) for run in runs if run.trials]
+        if any(0 < trials < TRIALS_PER_PARAMETER * parameters for trials, parameters in tuned):
+            found[label] = min(tuned, key=lambda one: one[0] / max(one[1], 1))
+    if not found:
+        return []
+    spent = [f"{label} ({trials} of {parameters} parameters)" for label, (trials, parameters) in found.items()]
+    return [
+        f"Few trials: {_names(spent)}. With fewer than {TRIALS_PER_PARAMETER} trials per parameter another seed of the "
+        "search may choose other parameters, and marks may come and go with it. Try other seeds, or give more trials."
+    ]
+
+
 # -- words -------------------------------------------------------------------------------------------------------------
 
 
@@ -169,11 +198,3 @@ def _names(labels: Sequence[str]) -> str:
     if len(labels) > NAMED:
         shown.append(f"{len(labels) - NAMED} more")
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def _round(count: float) -> str:
-    """Two digits are all that such a number deserves."""
-    if count < 1e9:
-        digits = max(0, len(str(math.ceil(count))) - 2)
-        return f"{round(math.ceil(count), -digits):,}"
-    return f"{count:.0e}"

@@ -11,7 +11,7 @@ from gainful.comparison.baselines import Baseline, TestedRows
 from gainful.comparison.contestants import refuse_data_as_rankers, resolve_rankers
 from gainful.comparison.further import Choices
 from gainful.comparison.job import ComparisonJob, ProgressCallback, check_comparison
-from gainful.comparison.protocol import as_splits, division, take_times_out
+from gainful.comparison.protocol import as_splits, division, take_times_out, without_idle_queries
 from gainful.comparison.result import Comparison
 from gainful.comparison.segments import take_segments_out
 from gainful.data.checks import warn_about_clicks, warn_about_data
@@ -145,7 +145,7 @@ def compare(
     del look  # which may be parts of a folder, read again when their fold begins
     job = ComparisonJob(
         models,
-        splits,
+        [without_idle_queries(part) for part in splits],
         metrics=measures,
         curve=tuple(metric(name, convention=convention) for name in CURVE),
         tests=tuple(tests),

@@ -17,7 +17,7 @@ import numpy as np
 
 from gainful.comparison.baselines import Baseline, checked_scores, numbers_of
 from gainful.compute.estimators import clone, predict_lists
-from gainful.data.categories import named_by_words, words_of_codes
+from gainful.data.categories import unordered, words_of_codes
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
 from gainful.errors import DataError, GainfulError, brief
@@ -87,7 +87,7 @@ class OtherEstimator(Baseline):
 
 def category_arguments(estimator: Any, train: RankingData) -> dict[str, Any]:
     """What tells ``fit`` of an estimator which features are categories; XGBoost has a parameter for that instead."""
-    places = named_by_words(train.categories)
+    places = unordered(train.categories)
     names = _fit_parameters(estimator)
     if "cat_features" in names:  # CatBoost
         return {"cat_features": places}
@@ -106,7 +106,7 @@ def features_for(estimator: Any, data: RankingData) -> Any:
     if data.categories is None or "cat_features" not in _fit_parameters(estimator):
         return data.X
     X = data.X.astype(object)
-    for j in named_by_words(data.categories):
+    for j in unordered(data.categories):
         words = data.categories[j]
         assert words is not None
         X[:, j] = ["" if word is None else word for word in words_of_codes(data.X[:, j], words)]
@@ -167,7 +167,7 @@ def _as_catboost(estimator: Any, train: RankingData, valid: RankingData | None) 
     given: dict[str, Any] = {"group_id": _query_numbers(train), weight: train.row_weights}
     if valid is not None:  # only a pool of its own can hold the queries of validation data
         pool = import_module("catboost").Pool
-        held = {} if valid.categories is None else {"cat_features": named_by_words(valid.categories)}
+        held = {} if valid.categories is None else {"cat_features": unordered(valid.categories)}
         given["eval_set"] = pool(
             features_for(estimator, valid), valid.y, group_id=_query_numbers(valid), **held,
             **{"weight" if valid.has_document_weights else "group_weight": valid.row_weights},

@@ -13,7 +13,8 @@ import numpy as np
 from gainful.comparison.segments import OTHERS
 from gainful.data.rows import Array
 from gainful.errors import ParameterError
-from gainful.statistics.paired import difference_intervals, equivalence, holm, p_values, range_tests
+from gainful.metrics import mean_over_queries
+from gainful.statistics.paired import equivalences, holm, joint_randomizations, p_values
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 class PairOfRankers:
     """The first ranker against the second on one measure.
 
-    p-values are raw (``p``) and Holm-corrected over all pairs (``p_holm``); ``p_hsd`` is Tukey's, by randomisation,
-    which needs no further correction.
+    p-values are raw (``p``) and Holm-corrected over all pairs (``p_holm``); ``p_joint`` is that of the randomisation
+    test of all pairs at once, which needs no further correction.
     """
 
     first: str
@@ -34,14 +35,14 @@ class PairOfRankers:
     interval: tuple[float, float]  # not corrected
     p: Mapping[str, float]
     p_holm: Mapping[str, float]
-    p_hsd: float
+    p_joint: float
 
 
 @dataclass(frozen=True)
 class Equality:
     """Whether a ranker and the baseline are practically the same: their mean difference lies within ±``delta``.
 
-    ``p`` is that of two one-sided t tests, ``p_holm`` corrected over the rankers.
+    ``p`` is that of two one-sided tests, ``p_holm`` corrected over the rankers.
     """
 
     ranker: str
@@ -80,30 +81,23 @@ def all_pairs(comparison: Comparison, measure: str) -> tuple[PairOfRankers, ...]
     pairs = list(combinations(order, 2))
     if not pairs:
         return ()
-    columns = [comparison.differences(first, second, measure) for first, second in pairs]
-    raw = {test: p_values(test, columns, comparison.seed) for test in comparison.tests}
+    differences = comparison.weighted_differences(pairs, measure)
+    raw = {test: p_values(test, differences, comparison.seed) for test in comparison.tests}
     corrected = {test: holm(p) for test, p in raw.items()}
-    low, high = difference_intervals(
-        np.column_stack(columns),
-        level=comparison.level,
-        highest=comparison._highest(measure),
-        binary=np.array([comparison.is_binary(measure, pair) for pair in pairs]),
-        seed=comparison.seed,
-    )
-    values = np.column_stack([comparison.per_query(label, measure) for label in order])
-    ranges = range_tests(values, comparison.seed)
+    low, high = comparison.difference_intervals(pairs, measure)
+    joint = joint_randomizations(differences, comparison.seed)
     found = [
         PairOfRankers(
             first,
             second,
             measure,
-            difference=float(np.nanmean(columns[i])) if not np.isnan(columns[i]).all() else 0.0,
+            difference=float(np.nanmean(column)) if not np.isnan(column).all() else 0.0,
             interval=(float(low[i]), float(high[i])),
             p={test: raw[test][i] for test in comparison.tests},
             p_holm={test: corrected[test][i] for test in comparison.tests},
-            p_hsd=float(ranges[order.index(first), order.index(second)]),
+            p_joint=float(joint[i]),
         )
-        for i, (first, second) in enumerate(pairs)
+        for i, ((first, second), column) in enumerate(zip(pairs, differences.T, strict=True))
     ]
     return tuple(sorted(found, key=lambda pair: -pair.difference))
 
@@ -111,12 +105,14 @@ def all_pairs(comparison: Comparison, measure: str) -> tuple[PairOfRankers, ...]
 def equalities(comparison: Comparison, measure: str, delta: float) -> tuple[Equality, ...]:
     """Of every ranker except the baseline, whether it is practically the same."""
     others = [label for label in comparison.by_mean if label != comparison.baseline]
-    columns = [comparison.differences(label, comparison.baseline, measure) for label in others]
-    columns = [column[~np.isnan(column)] for column in columns]
-    raw = [equivalence(column, delta) for column in columns]
+    if not others:
+        return ()
+    columns = np.column_stack([comparison.differences(label, comparison.baseline, measure) for label in others])
+    weights, highest = comparison.query_weights, comparison._highest(measure)
+    raw = equivalences(columns, delta, weights, highest=highest, seed=comparison.seed).tolist()
     found = []
-    for label, column, p, adjusted in zip(others, columns, raw, holm(raw), strict=True):
-        difference = float(column.mean()) if len(column) else math.nan
+    for label, column, p, adjusted in zip(others, columns.T, raw, holm(raw), strict=True):
+        difference = mean_over_queries(column, weights)
         found.append(Equality(label, measure, delta, difference, p, adjusted, adjusted <= comparison.alpha))
     return tuple(found)
 

@@ -326,6 +326,7 @@ class ComparisonJob:
             notes=notes_on(
                 {label: model for label, model in self.models.items() if label not in self.failures},
                 tuned=self.plan is not None,
+                validated=self.splits[0]._valid is not None,
             ),
             protocol=self.divided | {"tuning": None if self.plan is None else self.plan.to_dict()},
         )

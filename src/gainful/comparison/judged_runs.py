@@ -17,7 +17,7 @@ from gainful.data.judgments import JudgedRun, Qrels, Run, as_run
 from gainful.errors import ParameterError, plural
 from gainful.formats.trec import read_qrels, read_run
 from gainful.metrics import Metric, metric
-from gainful.metrics.conventions import RUN_METRICS, TREC_METRICS
+from gainful.metrics.conventions import RUN_CONVENTION, RUN_METRICS, TREC_METRICS, full_name
 from gainful.parameters.constraints import split_outside_brackets
 from gainful.statistics.paired import TESTS
 
@@ -29,7 +29,7 @@ def compare_runs(
     qrels: Any,
     *,
     metrics: str | Sequence[Any] = RUN_METRICS,
-    convention: str | None = "trec",
+    convention: str | None = RUN_CONVENTION,
     queries: str = "all",
     tests: Sequence[str] = tuple(TESTS),
     baseline: str | None = None,
@@ -47,7 +47,7 @@ def compare_runs(
         a mapping query → document → score; in a list it is labelled with its tag
     qrels : a :class:`gainful.Qrels`, the path of TREC qrels, or a mapping query → document → grade
     metrics : as in :func:`gainful.compare`; "trec" for those that trec_eval prints
-    convention : whose conventions metrics given as text follow: trec_eval's by default
+    convention : whose conventions metrics given as text follow: those of version 9 of trec_eval by default
     queries : "all": every query of the qrels; one that a run lacks counts as an empty list. "run": queries that no run
         has are left out
     tests, baseline, alpha, seed, all_pairs, delta, segments : as in :func:`gainful.compare`
@@ -78,7 +78,7 @@ def compare_runs(
         interrupted=False,
         data=_describe(judged, judgments, first.query_ids.tolist()),
         documents=_documents(judgments, first.query_ids.tolist()),
-        remarks=tuple(remarks(judged, measures)),
+        remarks=tuple(remarks(judged, measures, convention)),
         choices=choices,
         protocol={"runs": list(judged), "queries": queries},
     )
@@ -114,9 +114,9 @@ def label_runs(runs: Any) -> dict[str, Run]:
     return found
 
 
-def remarks(judged: Mapping[str, JudgedRun], measures: Sequence[Metric]) -> list[str]:
-    """What a reader of the means must know: documents not judged, queries missing or not judged."""
-    lines = []
+def remarks(judged: Mapping[str, JudgedRun], measures: Sequence[Metric], convention: str | None) -> list[str]:
+    """What a reader of the means must know: whose figures they are, documents not judged, queries missing."""
+    lines = [] if convention is None else [f"Metrics follow {full_name(convention)} where they name no conventions."]
     top = metric(f"judged@{TOP}")
     unjudged = {label: 1.0 - float(top.per_query(run)[run.listed > 0].mean()) for label, run in judged.items()}
     if any(m.unjudged == "zero" for m in measures) and max(unjudged.values()) > 0.0:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, folds, split
 from gainful.data.times import take_times
 from gainful.errors import DataError, ParameterError, wording
 from gainful.tuning.store import fingerprint
+
+LIKELY = np.log(1e6)  # orders: documents in the same order of as many are the same
 
 
 def as_splits(
@@ -105,6 +109,22 @@ def _one_split(data: RankingData, sizes: Sequence[float], seed: int, time: Any) 
     return Split(train, valid, test)
 
 
+def without_idle_queries(split: Split) -> Split:
+    """The split without the test queries of weight 0, which count nowhere."""
+
+    def test() -> RankingData:
+        data = split.test
+        if data.query_weights is None or data.query_weights.all():
+            return data
+        if not data.query_weights.any():
+            raise DataError(
+                f"every test query{f' of {split.name}' if split.name else ''} has weight 0; give some weight"
+            )
+        return data[data.query_weights > 0]
+
+    return Split(split._train, split._valid, test, name=split.name)
+
+
 def _check(split: Split) -> None:
     train, valid, test = split.train, split.valid, split.test
     for name, other in (("validation", valid), ("test", test)):
@@ -115,7 +135,10 @@ def _check(split: Split) -> None:
     for name, other in (("training", train), ("validation", valid)):
         leaked = None if other is None else _shared_query(other, test)
         if leaked is not None:
-            raise DataError(f"query {leaked!r} is in the {name} and in the test data; results on it would be too good")
+            query, how = leaked
+            raise DataError(
+                f"query {query!r} is in the {name} and in the test data{how}; results on it would be too good"
+            )
 
 
 def _refuse_tested_twice(splits: Sequence[Split]) -> None:
@@ -144,10 +167,30 @@ def _name(splits: Sequence[Split], i: int) -> str:
 
 
 def _shared_query(part: RankingData, test: RankingData) -> Any:
-    """A query with the same id and the same rows in both, or None. The id alone may be reused in another file."""
+    """A query with the same id and the same rows in both, or None, and in words whether they were rescaled.
+
+    The id alone may be reused in another file.
+    """
     places = {query: q for q, query in enumerate(part.query_ids.tolist())}
     for q, query in enumerate(test.query_ids.tolist()):
         there = places.get(query)
-        if there is not None and part[there].equals(test[q]):
-            return query
+        if there is None:
+            continue
+        if part[there].equals(test[q]):
+            return query, ""
+        if _is_rescaled(part[there], test[q]):
+            return query, " with rescaled features: the same grades, and the same order of documents in every feature"
     return None
+
+
+def _is_rescaled(one: RankingData, other: RankingData) -> bool:
+    """Whether two queries have equal grades and every feature orders their documents alike, beyond chance."""
+    from scipy.special import gammaln
+    from scipy.stats import rankdata
+
+    if one.X.shape != other.X.shape or not np.array_equal(one.y, other.y):
+        return False
+    dense = (np.asarray(data.X.toarray() if data.is_sparse else data.X) for data in (one, other))
+    first, second = (rankdata(np.nan_to_num(X, nan=np.inf), method="dense", axis=0) for X in dense)
+    # The orders that the features could have had, as if those that differ were independent.
+    return np.array_equal(first, second) and bool(gammaln(np.unique(first, axis=1).max(axis=0) + 1).sum() > LIKELY)

@@ -30,7 +30,6 @@ from gainful.statistics.paired import (
     least_p,
     mean_intervals,
     p_values,
-    queries_needed,
     smallest_p,
     superiority,
 )
@@ -48,7 +47,7 @@ class Run:
     values: Mapping[Metric, Array]
     fit_seconds: float
     predict_seconds: float
-    n_iter: int
+    n_iter: int  # iterations trained
     params: Mapping[str, Any]
     scores: Array | None = None  # of the test rows, in their order
     history: Sequence[Mapping[str, Any]] = ()  # a row per iteration, as in ``history_``
@@ -58,6 +57,7 @@ class Run:
     chosen: Mapping[str, Any] | None = None  # parameters chosen by tuning; None without it
     workers: int | None = None  # trials run at once, if memory allowed fewer than requested
     trained: bool = True  # False for a system that was taken as it is
+    kept: int | None = None  # iterations in the model
     explained: Mapping[str, Any] | None = None  # importances and contributions, if asked for; see ``explained.py``
 
 
@@ -94,7 +94,6 @@ class PairedTest:
     superiority: float  # probability of being better on a query; ties count half
     smallest_p: float  # the smallest corrected p-value that the marking test could give, whatever the signs
     detectable: float  # difference found in 80 % of cases at this standard deviation
-    queries_needed: float  # to find this difference in 80 % of cases
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,7 @@ class Comparison:
         tested = [splits[f].test for f in folds]
         weighted = any(part.query_weights is not None for part in tested)
         if weighted:
-            remarks.append("Means are weighted by query; the paired tests count every query once.")
+            remarks.append("Means, differences and tests are weighted by query; queries of weight 0 are left out.")
         fewer = {label: min([run.workers for run in done[label].values() if run.workers] or [0]) for label in standing}
         if any(fewer.values()):
             names = ", ".join(f"{label} ({n})" for label, n in fewer.items() if n)
@@ -299,19 +298,14 @@ class Comparison:
         others = [label for label in self.labels if label != self.baseline]
         sums = [CURVE_SUM] if self.curve else []
         for measure in [*(self.headings[m] for m in self.metrics), *sums] if others else []:
-            columns = [self.differences(label, self.baseline, measure) for label in others]
-            raw = {test: p_values(test, columns, self.seed) for test in self.tests}
+            pairs = [(label, self.baseline) for label in others]
+            differences = self.weighted_differences(pairs, measure)
+            raw = {test: p_values(test, differences, self.seed) for test in self.tests}
             corrected = {test: holm(p) for test, p in raw.items()}
-            low, high = difference_intervals(
-                np.column_stack(columns),
-                level=self.level,
-                highest=self._highest(measure),
-                binary=np.array([self.is_binary(measure, [label, self.baseline]) for label in others]),
-                seed=self.seed,
-            )
+            low, high = self.difference_intervals(pairs, measure)
             marking = [1.0] * len(others) if self.marking_test is None else raw[self.marking_test]
             for i, label in enumerate(others):
-                d = columns[i][~np.isnan(columns[i])]
+                d = differences[~np.isnan(differences[:, i]), i]
                 least = least_p(self.marking_test or "", int((d != 0).sum()))
                 found[label, measure] = PairedTest(
                     ranker=label,
@@ -328,7 +322,6 @@ class Comparison:
                     superiority=superiority(d),
                     smallest_p=smallest_p(marking, i, least),
                     detectable=detectable(d, self.alpha, len(others)),
-                    queries_needed=queries_needed(d, self.alpha, len(others)),
                 )
         return found
 
@@ -338,6 +331,26 @@ class Comparison:
         d = ours - theirs
         d[np.abs(d) <= ROUNDING * np.maximum(1.0, np.maximum(np.abs(ours), np.abs(theirs)))] = 0.0
         return np.asarray(d)
+
+    def weighted_differences(self, pairs: Sequence[tuple[str, str]], measure: Metric | str) -> Array:
+        """:meth:`differences` of each pair times its query's weight: the plain mean is the weighted one, (n, pairs)."""
+        d = np.column_stack([self.differences(first, second, measure) for first, second in pairs])
+        if self.query_weights is None:
+            return d
+        weights = np.where(np.isnan(d), 0.0, (self.query_weights / self.query_weights.max())[:, None])
+        total = np.maximum(weights.sum(axis=0), np.finfo(np.float64).tiny)
+        return np.asarray(d * weights * (len(d) - np.isnan(d).sum(axis=0)) / total)
+
+    def difference_intervals(self, pairs: Sequence[tuple[str, str]], measure: Metric | str) -> tuple[Array, Array]:
+        """Lower and upper ends for the mean difference of each pair, weighted if the queries have weights."""
+        return difference_intervals(
+            np.column_stack([self.differences(first, second, measure) for first, second in pairs]),
+            self.query_weights,
+            level=self.level,
+            highest=self._highest(measure),
+            binary=np.array([self.is_binary(measure, pair) for pair in pairs]),
+            seed=self.seed,
+        )
 
     @property
     def level(self) -> float:

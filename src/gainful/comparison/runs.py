@@ -28,6 +28,7 @@ from gainful.rankers.base import Ranker
 from gainful.training.monitor import Progress
 from gainful.tuning.store import Store, file_name, fingerprint, libraries, version
 from gainful.tuning.stored import is_count, is_number, is_time, is_trial
+from gainful.tuning.trials import kept_iteration
 from gainful.tuning.tune import TuningPlan, base_ranker, search_space
 
 
@@ -66,6 +67,7 @@ def train_and_test(
         fit_seconds=fitted - start if trained else 0.0,
         predict_seconds=predicted - began,
         n_iter=model.n_iter_,
+        kept=None if isinstance(model, Baseline) else kept_iteration(model),
         params=plain(model.get_params(deep=False)),
         scores=scores,
         history=plain(model.history_),
@@ -243,6 +245,7 @@ RUN_CHECKS: dict[str, Callable[[Any], bool]] = {
     "fit_seconds": is_time,
     "predict_seconds": is_time,
     "n_iter": is_count,
+    "kept": lambda value: value is None or is_count(value),
     "params": lambda value: isinstance(value, dict),
     "history": _is_history,
     "memory": lambda value: value is None or is_count(value),

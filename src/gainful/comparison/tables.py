@@ -79,15 +79,15 @@ def pairs_table(comparison: Comparison) -> Table:
     heading = comparison.headings[comparison.headline]
     tests = [test for test in comparison.tests if test == comparison.marking_test]
     columns = (f"p {TEST_NAMES[test]}, Holm" for test in tests)
-    head = ("pair", f"Δ {heading}", f"{percent(comparison.level)} interval", "p HSD", *columns)
+    head = ("pair", f"Δ {heading}", f"{percent(comparison.level)} interval", "p, all pairs at once", *columns)
     rows = []
     for pair in comparison.all_pairs():
-        verdict = 1 if pair.p_hsd <= comparison.alpha else 0
+        verdict = 1 if pair.p_joint <= comparison.alpha else 0
         cells = [
             Cell(f"{pair.first} − {pair.second}", pair.first),
             Cell(f"{pair.difference:+.4f}", pair.difference, verdict=verdict),
             Cell(interval_text(*pair.interval, "+"), pair.interval[0]),
-            Cell(p_value(pair.p_hsd), pair.p_hsd),
+            Cell(p_value(pair.p_joint), pair.p_joint),
         ]
         rows.append((*cells, *(Cell(p_value(pair.p_holm[test]), pair.p_holm[test]) for test in tests)))
     return Table("All pairs", head, tuple(rows))
@@ -154,12 +154,13 @@ def further_notes(comparison: Comparison, *, segments: bool = True) -> list[str]
     lines, choices = [], comparison.choices
     if choices.all_pairs:
         lines.append(
-            f"All pairs: p HSD is Tukey's, by {N_FLIPS:,} permutations of each query's values, for all pairs at once. "
-            f"▲ marks p HSD ≤ {comparison.alpha:g}. Holm's correction here runs over all pairs too."
+            f"All pairs at once: how often, in {N_FLIPS:,} random sign flips, the largest difference of any pair, in "
+            f"units of its spread, is at least this pair's; ▲ marks p ≤ {comparison.alpha:g}. Holm's correction here "
+            "runs over all pairs too."
         )
     if choices.delta is not None:
         lines.append(
-            f'Within ±{choices.delta:g}: two one-sided t tests, Holm-corrected; "not proven" does not mean different.'
+            f'Within ±{choices.delta:g}: two one-sided tests, Holm-corrected; "not proven" does not mean different.'
         )
     if segments and choices.segments is not None:
         lines.append(segments_note(comparison))

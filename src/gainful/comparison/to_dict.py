@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gainful.comparison.grid import LossMatrix
+from gainful.metrics import mean_over_queries
 from gainful.persistence.jsonable import plain
 from gainful.statistics.paired import N_FLIPS, N_RESAMPLES
 
@@ -108,6 +109,7 @@ def _ranker(comparison: Comparison, label: str, per_query: bool) -> dict[str, An
         "predict_seconds": sum(run.predict_seconds for run in runs),
         "memory_bytes": max(memory) if memory else None,
         "iterations": [run.n_iter for run in runs],
+        "iterations_kept": [run.kept for run in runs],
         "params": runs[0].params,
         "facts": [run.facts for run in runs],
         "history": [_columns(run.history) for run in runs],
@@ -144,7 +146,6 @@ def _test_to_dict(comparison: Comparison, t: PairedTest) -> dict[str, Any]:
         "p_holm": t.p_holm,
         "smallest_p": t.smallest_p,
         "detectable": t.detectable,
-        "queries_needed": t.queries_needed,
         "significant": comparison.verdict(t.ranker, t.measure) != 0,
         "marked": t.measure in comparison.headings.values() and comparison.mark(t.ranker, t.measure) != 0,
     }
@@ -169,7 +170,7 @@ def best_two(comparison: Comparison) -> dict[str, Any] | None:
     return {
         "first": first,
         "second": second,
-        "difference": float(d[known].mean()) if len(known) else 0.0,
+        "difference": mean_over_queries(d, comparison.query_weights) if len(known) else 0.0,
         "wins": int((d > 0).sum()),
         "ties": int((d == 0).sum()),
         "losses": int((d < 0).sum()),

@@ -1,7 +1,8 @@
 """Categories: features whose values are words.
 
 A column of X holds the number of each row's word, from 0, and NaN where it is missing; ``categories`` of a data set or
-a model has the words of each such column. A word that a model has not seen in training is missing.
+a model has the words of each such column. A word that a model has not seen in training is missing. Categories that are
+numbers have them as words; where a model and its data differ in that, the one form is turned into the other.
 """
 
 from __future__ import annotations
@@ -16,6 +17,24 @@ from gainful.errors import DataError, shorten
 
 Array = npt.NDArray[Any]
 Categories = tuple[tuple[str, ...] | None, ...]  # the words of each feature; None for a feature of numbers
+
+
+class Ordered(tuple[str, ...]):
+    """The words of an ordered category, which rankers take as a number: its place in this order."""
+
+
+def word_of(value: Any) -> str:
+    """The word of a category; the same for 2 and 2.0, as missing values turn one into the other."""
+    return str(int(value)) if isinstance(value, (float, np.floating)) and value.is_integer() else str(value)
+
+
+def numbers_of_words(words: Sequence[str]) -> list[float] | None:
+    """The words as numbers, if all are."""
+    try:
+        numbers = [float(word) for word in words]
+    except ValueError:
+        return None
+    return numbers if np.isfinite(numbers).all() else None
 
 
 def encode_words(words: Iterable[Any], rows: Array) -> tuple[tuple[str, ...], Array]:
@@ -46,15 +65,21 @@ def recode(X: Any, mine: Categories | None, trained: Categories | None, what: st
             continue
         if words is None and isinstance(X, np.ndarray) and np.isnan(X[:, j]).all():
             continue  # all missing, which is neither text nor numbers
-        if words is None or known is None:
+        numbers = numbers_of_words(words or known or ()) if words is None or known is None else []
+        if numbers is None:
             name = names[j] if names is not None else j + 1
             held, wanted = ("numbers", "text") if words is None else ("text", "numbers")
             raise DataError(f"feature {name!r} of {what} holds {held}, but held {wanted} in training; give {wanted}")
-        place = {word: code for code, word in enumerate(known)}
-        codes = np.array([place.get(word, np.nan) for word in words] + [np.nan])
+        column: Any
+        if words is None:
+            places = {number: code for code, number in enumerate(numbers)}
+            column = [places.get(value, np.nan) for value in X[:, j].tolist()]
+        else:
+            place = {word: code for code, word in enumerate(known or ())}
+            codes = np.array([*(numbers or [place.get(word, np.nan) for word in words]), np.nan])
+            column = codes[np.where(np.isnan(X[:, j]), len(words), X[:, j]).astype(np.int64)]
         recoded = np.array(X) if recoded is None else recoded
-        column = recoded[:, j]
-        recoded[:, j] = codes[np.where(np.isnan(column), len(words), column).astype(np.int64)]
+        recoded[:, j] = column
     return X if recoded is None else recoded
 
 
@@ -63,7 +88,11 @@ def join_categories(parts: Sequence[Categories | None]) -> Categories | None:
     given = [part for part in parts if part is not None]
     if not given:
         return None
-    columns = zip(*given, strict=True)
+    if given == [given[0]] * len(parts):
+        return given[0]
+    columns = list(zip(*given, strict=True))
+    if any(isinstance(words, Ordered) for column in columns for words in column):
+        raise DataError("the parts have different ordered categories; give all of them the same")
     return tuple(
         None if all(words is None for words in column) else tuple(sorted({w for words in column for w in words or ()}))
         for column in columns
@@ -79,11 +108,33 @@ def check_categories(categories: Any, n_features: int) -> Categories | None:
     for words in categories:
         if words is None:
             continue
-        are_words = isinstance(words, list) and all(isinstance(word, str) for word in words)
-        if not are_words or len(set(words)) < len(words):
+        listed: Any = words.get("ordered") if isinstance(words, dict) else words
+        are_words = isinstance(listed, list) and all(isinstance(word, str) for word in listed)
+        if not are_words or len(set(listed)) < len(listed):
             raise ValueError(f"the categories of a feature are not different words: {shorten(words)}")
-    found: Categories = tuple(None if words is None else tuple(words) for words in categories)
+    found: Categories = tuple(
+        None if words is None else Ordered(words["ordered"]) if isinstance(words, dict) else tuple(words)
+        for words in categories
+    )
     return None if all(words is None for words in found) else found
+
+
+def stored_categories(categories: Categories | None) -> list[Any] | None:
+    """The categories as a model file has them, for :func:`check_categories`."""
+    if categories is None:
+        return None
+    return [{"ordered": list(words)} if isinstance(words, Ordered) else words for words in categories]
+
+
+def unordered(categories: Categories | None) -> list[int]:
+    """The features that hold categories without an order."""
+    return [j for j in named_by_words(categories) if not isinstance((categories or ())[j], Ordered)]
+
+
+def only_ordered(categories: Categories | None) -> Categories | None:
+    """The categories that count as numbers anyway."""
+    rest = tuple(words if isinstance(words, Ordered) else None for words in categories or ())
+    return rest if any(rest) else None
 
 
 def named_by_words(categories: Categories | None) -> list[int]:
@@ -120,6 +171,8 @@ def encode_word(value: Any, words: tuple[str, ...], what: str) -> Any:
     """The number of a word; None if it is missing or was not there in training."""
     if value is None or value != value:
         return None
+    if not isinstance(value, (str, bool)) and numbers_of_words(words) is not None:
+        value = word_of(value)
     if not isinstance(value, str):
         raise DataError(f"{what} must be text, as in training, was {shorten(value)}")
     return words.index(value) if value in words else None

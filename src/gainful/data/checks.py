@@ -115,6 +115,11 @@ def skip_checks() -> Iterator[None]:
         _checked.reset(before)
 
 
+def skips_checks() -> bool:
+    """Whether this is inside :func:`skip_checks`."""
+    return _checked.get()
+
+
 def warn_about_data(data: Any, valid: Any = None, *, stacklevel: int = 3) -> None:
     """Warn once per finding, in one line each; do nothing within :func:`skip_checks`.
 

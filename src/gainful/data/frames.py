@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gainful.data.categories import Categories, encode_words, named_by_words
+from gainful.data.categories import Categories, Ordered, encode_words, recode, unordered, word_of
 from gainful.data.numbers import fill_masked, native_floats
 from gainful.errors import DataError
 
@@ -25,7 +25,7 @@ def as_features(X: Any, what: str = "X") -> tuple[Any, tuple[str, ...] | None]:
     if X already has the right form. Missing entries of frames and masked entries of arrays become NaN.
     """
     matrix, names, categories = features_of(X, what)
-    for j in named_by_words(categories):
+    for j in unordered(categories):
         assert names is not None
         raise DataError(
             f"column {names[j]!r} of {what} must be numeric, but holds text; drop it or encode it as numbers"
@@ -125,11 +125,17 @@ def _frame_to_matrix(frame: Any, what: str) -> tuple[npt.NDArray[Any], tuple[str
     arrays = []
     categories: list[tuple[str, ...] | None] = []
     for name, column in zip(names, columns, strict=True):
-        array = column_to_numpy(column)
+        words, array = words_of_categorical(column), column_to_numpy(column)
         if array.ndim != 1:
             raise DataError(f"{what} has two columns named {name!r}; names must differ")
-        words = None
-        if array.dtype.kind in "OUT" and len(array):
+        if words is not None:
+            array = column.cat.codes.to_numpy().astype(np.float64)
+            array[array < 0] = np.nan
+            used = in_order(words, {words[int(code)] for code in np.unique(array[~np.isnan(array)])})
+            if used != words:
+                array = recode(array[:, None], (words,), (used,), what, None)[:, 0]
+            words = used or None
+        elif array.dtype.kind in "OUT" and len(array):
             words, array = _encode_text(array)
         categories.append(words)
         if array.dtype.kind not in "fiub":
@@ -147,6 +153,27 @@ def _frame_to_matrix(frame: Any, what: str) -> tuple[npt.NDArray[Any], tuple[str
         matrix[:, j] = array
     held = None if all(words is None for words in categories) else tuple(categories)
     return matrix, tuple(str(name) for name in names), held
+
+
+def words_of_categorical(column: Any) -> tuple[str, ...] | None:
+    """The categories of a pandas column in their order, as words; None for any other column."""
+    if not type(column).__module__.startswith("pandas") or not hasattr(getattr(column, "dtype", None), "ordered"):
+        return None
+    words = (Ordered if column.dtype.ordered else tuple)(word_of(value) for value in column.dtype.categories.tolist())
+    if len(set(words)) < len(words):
+        raise DataError(f"two categories of column {column.name!r} read alike; rename one")
+    return words
+
+
+def categoricals(frame: Any, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The words of those columns of a pandas frame that are categories."""
+    found = {} if hasattr(frame, "column_names") else {name: words_of_categorical(frame[name]) for name in names}
+    return {name: words for name, words in found.items() if words is not None}
+
+
+def in_order(words: tuple[str, ...], used: Collection[str] | None) -> tuple[str, ...]:
+    """The words in use; of an ordered category all, since each one's place counts."""
+    return words if isinstance(words, Ordered) else tuple(word for word in words if word in (used or ()))
 
 
 def _encode_text(column: npt.NDArray[Any]) -> tuple[tuple[str, ...] | None, npt.NDArray[Any]]:

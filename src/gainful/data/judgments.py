@@ -150,7 +150,7 @@ class Qrels(_ByQuery):
 
     Build it from such a mapping, with :meth:`from_data`, or with :func:`gainful.read_qrels`. ``subtopics`` has one text
     per row if documents are judged by subtopic, else it is None; ``qrels[query]`` then has the highest grade of each
-    document. As in trec_eval, a grade of −1 means not judged, and −2 in the pool but not judged.
+    document. As in trec_eval, a negative grade means in the pool, but not judged.
     """
 
     what, number = "qrels", "grade"

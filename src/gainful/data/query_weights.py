@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gainful.data.dataset import RankingData
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.grades import by_grade, count_pairs
 from gainful.data.rows import Array
 
@@ -27,19 +27,26 @@ def block_shares(data: RankingData, total: float) -> Array:
 
 def weights_of_mean_one(data: RankingData, mean: float | None = None) -> Array:
     """The weight of each query over the mean weight: that of the data, or ``mean`` if the data is one block of many."""
-    return block_shares(data, _mean_weight(data) if mean is None else mean)
+    return block_shares(data, mean_weight(data) if mean is None else mean)
 
 
 def rows_of_mean_one(data: RankingData, mean: float | None = None) -> Array | None:
     """The weight of each row over the mean weight of the queries, as above; None if all count the same."""
     if data.row_weights is None:
         return None
-    mean = _mean_weight(data) if mean is None else mean
+    mean = mean_weight(data) if mean is None else mean
     return data.row_weights if mean == 1.0 else np.asarray(data.row_weights / mean)
 
 
-def _mean_weight(data: RankingData) -> float:
-    return 1.0 if data.query_weights is None else float(data.query_weights.sum()) / data.n_queries
+def mean_weight(data: Dataset) -> float:
+    """The mean weight of the queries."""
+    return data.total_weight / data.n_queries
+
+
+def mean_weight_above_zero(data: Dataset) -> float:
+    """The mean weight of the queries that count at all, so that one of weight 0 is as good as absent."""
+    weights = data.query_weights
+    return 1.0 if weights is None else data.total_weight / int(np.count_nonzero(weights))
 
 
 def pair_counts(data: RankingData) -> Array:

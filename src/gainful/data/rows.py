@@ -316,13 +316,14 @@ def _place_of(X: Any, flat: int) -> tuple[int, int]:
 
 
 def linear_scores(X: Any, w: Array) -> Array:
-    """X·w in float64 whatever the type of X, without a float64 copy of X."""
-    if X.dtype == np.float64:
-        return np.asarray(X @ w)
-    scores = np.empty(X.shape[0])
-    for rows in row_chunks(*X.shape):
-        scores[rows] = X[rows].astype(np.float64) @ w
-    return scores
+    """X·w in float64 whatever the type of X, without a float64 copy of X; scores that overflow are infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if X.dtype == np.float64:
+            return np.asarray(X @ w)
+        scores = np.empty(X.shape[0])
+        for rows in row_chunks(*X.shape):
+            scores[rows] = X[rows].astype(np.float64) @ w
+        return scores
 
 
 class Columns:

@@ -158,6 +158,10 @@ class DataWarning(UserWarning):
     """Data that gives nothing to learn, or that looks like a mistake; see :func:`gainful.check_data`."""
 
 
+class ValidationWarning(UserWarning):
+    """Training that validation data would have shortened had none, or too few queries of it."""
+
+
 class RedundantFeaturesWarning(DataWarning):
     """Constant or duplicate features: harmless and useless, but they may point to a mistake upstream."""
 

@@ -58,8 +58,9 @@ def count(value: Any, name: str, low: int, high: int) -> int:
 
 def real(value: Any, name: str) -> float:
     """A finite number, as a number or as text."""
+    plain = not isinstance(value, str) or (value.isascii() and "_" not in value)  # Python reads more as numbers
     try:
-        found = float(value)
+        found = float(value if plain else "")
     except (TypeError, ValueError):
         raise BadModelError(f"{name} is not a number") from None
     if isinstance(value, bool) or not math.isfinite(found):

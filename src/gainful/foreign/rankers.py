@@ -65,12 +65,6 @@ class Imported(Ranker):
         return f"the model from {self.maker} uses"
 
     def _own_columns(self, data: RankingData) -> RankingData:
-        if (
-            getattr(self, "categories_", None) is not None
-            and data.categories is None
-            and data.feature_names is not None
-        ):
-            data = data.replace(categories=(None,) * data.n_features)  # numbers, which are not the codes of words
         chosen = self._columns(data.n_features, data.feature_names)
         if chosen is None:
             return data

@@ -1,12 +1,14 @@
 """TREC files: runs (``query Q0 document rank score tag``) and qrels (``query subtopic document grade``).
 
-Columns are separated by blanks or tabs, as many as there are. PyArrow reads files whose columns have one separator
-throughout; anything else, and anything odd, is read again line by line, which accepts it or says what is wrong where.
+Columns are separated by blanks or tabs, as many as there are. As in trec_eval 10, lines that begin with # are comments,
+and what follows the tag of a run is not read. PyArrow reads files whose columns have one separator throughout; anything
+else, and anything odd, is read again line by line, which accepts it or says what is wrong where.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -31,6 +33,8 @@ from gainful.formats.limits import LONGEST_ID, MemoryLimit
 
 MEMORY_PER_BYTE = 6  # of a file: its text, the columns, and the ids as Python's strings
 ROWS_AT_ONCE = 100_000  # when writing
+COMMENT = b"#"
+COMMENTS = re.compile(rb"^#.*\n?", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,9 @@ def read_run(path: PathLike, *, max_bytes: int | str | None = None) -> Run:
     """Read a TREC run, plain or compressed (.gz, .zst): lines ``query Q0 document rank score tag``.
 
     ``max_bytes``: refuse a file that needs more memory, as in :func:`gainful.read`. Ranks are not used: scores decide
-    the order, as in trec_eval. A document twice in a query, a score that is not finite, text that is not UTF-8 or a
-    wrong number of columns is a :class:`FormatError` with the line.
+    the order, as in trec_eval. Lines that begin with # are comments, and what follows the tag is not read. A document
+    twice in a query, a score that is not finite, text that is not UTF-8 or a missing column is a :class:`FormatError`
+    with the line.
     """
     columns = _read(path, RUN, max_bytes)
     run = object.__new__(Run)
@@ -67,8 +72,8 @@ def read_run(path: PathLike, *, max_bytes: int | str | None = None) -> Run:
 def read_qrels(path: PathLike, *, max_bytes: int | str | None = None) -> Qrels:
     """Read TREC qrels, plain or compressed (.gz, .zst): lines ``query subtopic document grade``.
 
-    The second column names the subtopic if it has different values; otherwise it means nothing. Checked as in
-    :func:`read_run`.
+    The second column names the subtopic if it has different values; otherwise it means nothing. Lines that begin with #
+    are comments. Checked as in :func:`read_run`, but nothing may follow the grade.
     """
     columns = _read(path, QRELS, max_bytes)
     qrels = object.__new__(Qrels)
@@ -134,6 +139,8 @@ def _refuse_blanks(ids: list[str], what: str, path: PathLike) -> None:
     for one in ids:
         if one.split() != [one]:
             raise FormatError(f"the {what} {shorten(one)} is empty or has blanks, which separate columns", path=path)
+        if what == "query id" and one.startswith("#"):
+            raise FormatError(f"the {what} {shorten(one)} begins with #, which begins a comment", path=path)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -152,7 +159,8 @@ class Columns:
 
 def _read(path: PathLike, layout: Layout, max_bytes: int | str | None) -> Columns:
     text = _text_of(path, MemoryLimit(path, max_bytes))
-    columns = _quick_columns(text, layout)
+    commented = COMMENT in text and (text.startswith(COMMENT) or b"\n#" in text)  # the first is quick
+    columns = _quick_columns(COMMENTS.sub(b"", text) if commented else text, layout)
     if columns is None:
         columns = _careful_columns(text, layout, path)
     _refuse_repeated(columns, text, path)
@@ -237,6 +245,8 @@ def _careful_columns(text: bytes, layout: Layout, path: PathLike) -> Columns:
     at = layout.columns.index(layout.number)
     for number, line in _lines(text):
         fields = line.split()
+        if layout is RUN:
+            del fields[len(RUN.columns) :]
         if len(fields) != len(layout.columns):
             raise FormatError(
                 f"expected {len(layout.columns)} columns, {layout.shape}, found {len(fields)}", path=path, line=number
@@ -265,9 +275,9 @@ def _careful_columns(text: bytes, layout: Layout, path: PathLike) -> Columns:
 
 
 def _lines(text: bytes) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not blank, with their numbers from 1."""
+    """The lines that are neither blank nor comments, with their numbers from 1."""
     for number, line in enumerate(text.split(b"\n"), 1):
-        if line.strip():
+        if line.strip() and not line.lstrip().startswith(COMMENT):
             yield number, line
 
 

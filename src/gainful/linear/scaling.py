@@ -15,6 +15,7 @@ import numpy as np
 
 from gainful.data.blocks import PerBlock, Task
 from gainful.data.dataset import Dataset, RankingData
+from gainful.data.query_weights import mean_weight_above_zero
 from gainful.data.rows import Array
 from gainful.data.spread import Spread, Sums, feature_sums, first_row, spread_of_sums
 from gainful.errors import DataError
@@ -59,7 +60,10 @@ class Scaling:
         return np.where(found > 0.0, found, 1.0)
 
     def ridge(self, alpha: float, targets: Targets = np.asarray) -> tuple[Array, float, float]:
-        """(v, b, objective) of ridge regression on the targets of the grades, with the penalty alpha·‖v‖²."""
+        """(v, b, objective) of ridge regression on the targets of the grades, with the penalty alpha·‖v‖².
+
+        Weights count over their mean by query, so that neither equal ones nor queries of weight 0 change anything.
+        """
 
         def each(task: Task, *arguments: Any) -> list[Any]:
             shared = PerBlock((arguments,) * self.data.n_blocks)
@@ -69,13 +73,18 @@ class Scaling:
             key = ("normal equations", self.scale, targets)
             return share(self.data, key, make, lambda made: made.gram.nbytes)
 
-        return solve_ridge(each, self.spread, self.scale, alpha, keep)
+        mean = mean_weight_above_zero(self.data)
+        v, intercept, objective = solve_ridge(each, self.spread, self.scale, alpha * mean, keep)
+        return v, intercept, objective / mean
 
     def start(self, alpha: float = 1.0) -> Array:
         """The v of ridge regression on the grades, as a start for solvers; alpha is in mean squares of a feature."""
-        return record_vector(
-            self.journal, "ridge regression", lambda: self.ridge(alpha * self.spread.mean_square(self.scale))[0]
-        )
+
+        def make() -> Array:
+            squares = self.spread.mean_square(self.scale) / mean_weight_above_zero(self.data)  # as ``ridge`` multiplies
+            return self.ridge(alpha * squares)[0]
+
+        return record_vector(self.journal, "ridge regression", make)
 
 
 class ScaledRisk:

@@ -32,8 +32,8 @@ ODD = tl.constexpr(
 
 
 @triton.jit
-def _rank(t, levels, sums, twice, D, n, WIDTH: tl.constexpr, AHEAD: tl.constexpr):
-    """Twice the rank of each document, and the mean discount of those it ties with: lower grades come first."""
+def _rank(t, levels, sums, twice, size, D, n, WIDTH: tl.constexpr, AHEAD: tl.constexpr):
+    """Twice the rank of each document, how many share it, and their mean discount: lower grades come first."""
     base = tl.program_id(0).to(tl.int64) * n
     i = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     mine = tl.load(t + base + i, mask=i < n, other=0.0)[:, None]
@@ -50,6 +50,7 @@ def _rank(t, levels, sums, twice, D, n, WIDTH: tl.constexpr, AHEAD: tl.constexpr
     first, ties = tl.sum(above, axis=1), tl.sum(same, axis=1)
     tl.store(twice + base + i, 2 * first + ties + 1, mask=i < n)
     ties = tl.maximum(ties, 1)
+    tl.store(size + base + i, ties, mask=i < n)
     last = tl.minimum(first + ties, n)
     mean = (tl.load(sums + last) - tl.load(sums + tl.minimum(first, n))) / ties
     tl.store(D + base + i, mean, mask=i < n)
@@ -97,7 +98,7 @@ def _minus_log(z):
 
 @triton.jit
 def _pairs(
-    t, levels, E, near, gains, D, twice, gaps, values, slopes, n, n_parts,
+    t, levels, E, near, gains, D, twice, size, gaps, gap_sums, values, slopes, n, n_parts,
     SIGMA: tl.constexpr, KIND: tl.constexpr, BY_SWAP: tl.constexpr, BY_GAP: tl.constexpr, BY_EXPONENTIALS: tl.constexpr,
     WIDTH: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
@@ -114,6 +115,7 @@ def _pairs(
         gain = tl.load(gains + base + i, mask=i < n, other=0.0)[:, None]
         discount = tl.load(D + base + i, mask=i < n, other=0.0)[:, None]
         rank = tl.load(twice + base + i, mask=i < n, other=0)[:, None]
+        shared = tl.load(size + base + i, mask=i < n, other=1)[:, None]
     if BY_EXPONENTIALS:
         e = tl.load(E + base + i, mask=i < n, other=0.0)[:, None]
         by_division = tl.load(near + tl.program_id(0)) > 0
@@ -153,7 +155,16 @@ def _pairs(
                 weight = tl.abs(discount - tl.load(D + base + j, mask=j < n, other=0.0)[None, :])
                 if BY_GAP:
                     away = tl.abs(rank - tl.load(twice + base + j, mask=j < n, other=0)[None, :])
-                    weight += tl.load(gaps + away, mask=better, other=0.0)
+                    others = tl.load(size + base + j, mask=j < n, other=1)[None, :]
+                    if tl.max(shared) + tl.max(others) == 2:
+                        weight += tl.load(gaps + away, mask=better, other=0.0)
+                    else:  # the mean over the orders of documents that share a rank
+                        k = tl.maximum((away - shared - others) // 2, 0)  # ranks between them
+                        mean = tl.load(gap_sums + k + shared, mask=better, other=0.0)
+                        mean -= tl.load(gap_sums + k, mask=better, other=0.0)
+                        mean -= tl.load(gap_sums + k + shared + others, mask=better, other=0.0)
+                        mean += tl.load(gap_sums + k + others, mask=better, other=0.0)
+                        weight += (mean / (shared * others)).to(mine.dtype)
                 weight *= gain - tl.load(gains + base + j, mask=j < n, other=0.0)[None, :]
                 cost *= weight
                 slope *= weight
@@ -192,7 +203,8 @@ class FusedPairs:
     """Σ over the pairs of weight · cost, and its gradient with fixed weights; (m, n) scores, one row per query.
 
     ``gains`` (m, n) and ``discounts`` by rank weigh a pair by what its swap changes; ``gaps``, by twice the difference
-    of ranks, add to the discounts. Without them every pair counts once.
+    of ranks, add to the discounts, where ranks are shared by their mean, from ``gap_sums``. Without them every pair
+    counts once.
     """
 
     def __init__(
@@ -204,9 +216,10 @@ class FusedPairs:
         gains: Tensor | None = None,
         discounts: Tensor | None = None,
         gaps: Tensor | None = None,
+        gap_sums: Tensor | None = None,
     ):
         self.kind, self.levels, self.sigma = KINDS[kind], levels, sigma
-        self.gains, self.gaps = gains, gaps
+        self.gains, self.gaps, self.gap_sums = gains, gaps, gap_sums
         self.width, self.ahead = TILES[levels.dtype]
         self.grid = levels.shape[0], triton.cdiv(levels.shape[1], self.width)
         self.sums = None
@@ -222,20 +235,21 @@ class FusedPairs:
     def _sum_up(self, t: Tensor) -> tuple[Tensor, Tensor]:
         t, (m, n), n_parts = t.contiguous(), t.shape, self.grid[1]
         values, slopes, gradient = t.new_empty(self.grid), t.new_empty((m, n_parts, n)), torch.empty_like(t)
-        D, twice, E, near = t, t, t, t  # not read unless needed
+        D, twice, size, E, near = t, t, t, t, t  # not read unless needed
         sizes: dict[str, Any] = {"WIDTH": self.width, "AHEAD": self.ahead, "num_warps": WARPS}
         if self.sums is not None:
-            D, twice = torch.empty_like(t), torch.empty_like(t, dtype=torch.int32)
+            D, twice, size = torch.empty_like(t), *torch.empty((2, m, n), dtype=torch.int32, device=t.device)
             width, ahead = RANK_TILE
             _rank[m, triton.cdiv(n, width)](
-                t, self.levels, self.sums, twice, D, n, WIDTH=width, AHEAD=ahead, num_warps=WARPS
+                t, self.levels, self.sums, twice, size, D, n, WIDTH=width, AHEAD=ahead, num_warps=WARPS
             )
         if self.by_exponentials:
             E, near = torch.empty_like(t), torch.empty(m, dtype=torch.int32, device=t.device)
             _exponentials[m,](t, self.levels, E, near, n, SIGMA=self.sigma, RANGE=RANGE, SPAN=128, num_warps=WARPS)
         _pairs[self.grid](
-            t, self.levels, E, near, t if self.gains is None else self.gains, D, twice,
-            t if self.gaps is None else self.gaps, values, slopes, n, n_parts,
+            t, self.levels, E, near, t if self.gains is None else self.gains, D, twice, size,
+            t if self.gaps is None else self.gaps, t if self.gap_sums is None else self.gap_sums,
+            values, slopes, n, n_parts,
             SIGMA=self.sigma, KIND=self.kind, BY_SWAP=self.sums is not None, BY_GAP=self.gaps is not None,
             BY_EXPONENTIALS=self.by_exponentials, **sizes,
         )  # fmt: skip

@@ -37,6 +37,16 @@ def _shares(values: Array, offsets: Array) -> Array:
     return np.asarray(np.divide(values, total, out=np.zeros_like(values), where=total > 0.0))
 
 
+def copies(weights: Array, offsets: Array, least: float = 0.0) -> Array:
+    """Weights as numbers of copies: over the smallest above 0 of the query, or ``least`` of their mean, 1, if that is
+    more. So one document counts once, as it would without weights."""
+    smallest = np.minimum.reduceat(np.where(weights > 0.0, weights, np.inf), offsets[:-1])
+    return np.asarray(weights / np.repeat(np.maximum(smallest, least), np.diff(offsets)))
+
+
+LEAST_COPY = 0.1  # of the mean weight: sums over documents grow as the smallest weight falls
+
+
 # parameters, grades, offsets, weights → a number per row
 Target = Callable[[Mapping[str, Any], Array, Array, Array | None], Array]
 
@@ -53,6 +63,21 @@ def _grades(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array 
     return y
 
 
+def _weighted_grades(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None) -> Array:
+    return y if weights is None else y * copies(weights, offsets, LEAST_COPY)
+
+
+def _chances(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None) -> Array:
+    return np.asarray(np.minimum(y / params["top"], 1.0))
+
+
+def _own(name: str, rows: ByGrade, weights: Array | None) -> Array | None:
+    """The weights by position as the kernel takes them: as copies where documents compete."""
+    if weights is not None and name.startswith(("softmax", "listmle")):
+        weights = copies(weights, rows.offsets, LEAST_COPY if name.startswith("listmle") else 0.0)
+    return rows.take_optional(weights)
+
+
 def _bind(
     name: str, target: Target, params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None
 ) -> Fill:
@@ -60,7 +85,7 @@ def _bind(
 
     rows = ByGrade(y, offsets)
     targets = rows.take(target(params, y, offsets, weights))
-    return rows.fill(getattr(kernels, name), targets, rows.take_optional(weights))
+    return rows.fill(getattr(kernels, name), targets, _own(name, rows, weights))
 
 
 def _bind_newton(
@@ -70,7 +95,7 @@ def _bind_newton(
 
     rows = ByGrade(y, offsets)
     targets = rows.take(target(params, y, offsets, weights))
-    return rows.newton(getattr(kernels, name), targets, rows.take_optional(weights))
+    return rows.newton(getattr(kernels, name), targets, _own(name, rows, weights))
 
 
 def _bind_softrank(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
@@ -123,6 +148,27 @@ LISTWISE = (
         weighs_documents=True,
         parameters={"gamma": Parameter(Real(low=0, high=1), 0.5)},
         paper="Bruch 2021, An alternative cross entropy loss for learning-to-rank",
+    ),
+    LossEntry(
+        "softmax-cross-entropy",
+        "−Σ g_i log softmax(s)_i: cross entropy with the grades as they are, so that queries with more count more.",
+        partial(_bind, "softmax", _weighted_grades),
+        newton=partial(_bind_newton, "softmax_newton", _weighted_grades),
+        convex=True,
+        smooth=True,
+        weighs_documents=True,
+        paper="Bruch et al. 2019, An analysis of the softmax cross entropy loss; the default of Rax and TF-Ranking",
+    ),
+    LossEntry(
+        "sigmoid-cross-entropy",
+        "Mean over the documents of log(1 + exp(s_i)) − t_i s_i, with the chance t_i = min(g_i/top, 1) to be relevant.",
+        partial(_bind, "sigmoid", _chances),
+        newton=partial(_bind_newton, "sigmoid_newton", _chances),
+        convex=True,
+        smooth=True,
+        weighs_documents=True,
+        parameters={"top": Parameter(Real(low=0, open_low=True), 1.0)},
+        paper="logistic regression; sigmoid cross entropy in Rax and TF-Ranking",
     ),
     LossEntry(
         "softrank",

@@ -33,6 +33,22 @@ def centred_squared(t, offsets, blocks, starts, targets, own, first, last, value
 
 
 @kernel
+def sigmoid(t, offsets, blocks, starts, targets, own, first, last, values, g):
+    """As ``squared``."""
+    for q in range(first, last):
+        s, target, w, _cuts, _at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
+        values[q] = _sigmoid(s, target, w, slope, np.empty(len(s)))
+
+
+@kernel
+def sigmoid_newton(t, offsets, blocks, starts, targets, own, first, last, g, h):
+    """As ``squared_newton``."""
+    for q in range(first, last):
+        s, target, w, _cuts, at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
+        _sigmoid(s, target, w, slope, h[at - offsets[first] : at - offsets[first] + len(s)])
+
+
+@kernel
 def softmax(t, offsets, blocks, starts, targets, own, first, last, values, g):
     """As ``squared``; a query with a single grade has no preferred order and no list loss."""
     for q in range(first, last):
@@ -131,6 +147,19 @@ def _squared(t, target, w, g):
         value += _weight(w, i) * away * away
         g[i] = 2.0 * _weight(w, i) * away / n
     return value / n
+
+
+@helper
+def _sigmoid(t, target, w, g, h):
+    """log(1 + exp(t)) − target · t, the mean; with p = 1/(1 + exp(−t)) its slope p − target and curvature p(1 − p)."""
+    n, value = len(t), 0.0
+    for i in range(n):
+        small, share = math.exp(-abs(t[i])), _weight(w, i) / n
+        p = (1.0 if t[i] > 0.0 else small) / (1.0 + small)
+        value += share * (math.log1p(small) + ((1.0 - target[i]) * t[i] if t[i] > 0.0 else -target[i] * t[i]))
+        g[i] = share * (p - target[i])
+        h[i] = share * small / (1.0 + small) / (1.0 + small)
+    return value
 
 
 @helper

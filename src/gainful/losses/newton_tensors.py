@@ -67,17 +67,19 @@ def _newton_lambda(scale: float, params: Mapping[str, Any], rows: ByGrade, bucke
     if pairs.places is not None:
         return None
     gains, table = bucket.of(pairs.gains * scale), bucket.number(pairs.discounts[:n])
-    gaps = bucket.number(rank_gaps(n, float(params["mu"]))) if "mu" in params else None
+    sums = None
+    if "mu" in params:  # in float64, since their differences are small
+        sums = torch.as_tensor(rank_gaps(n, float(params["mu"]))[1], device=table.device)
     slopes = partial(logistic_slopes, float(params["sigma"]))
 
     def form(t: Tensor) -> tuple[Tensor, Tensor]:
         ranking = Ranking(t, bucket.levels, bucket.inside)
-        D, rank = ranking.shared(table.expand_as(t)), ranking.twice
+        D = ranking.shared(table.expand_as(t))
 
         def weigh(here: slice, later: slice) -> Tensor:
             change = (D[:, here, None] - D[:, None, later]).abs()
-            if gaps is not None:
-                change = change + gaps[(rank[:, here, None] - rank[:, None, later]).abs()]
+            if sums is not None:
+                change = change + ranking.mean_gaps(sums, here, later).to(change.dtype)
             return (gains[:, here, None] - gains[:, None, later]) * change
 
         return bent_pairs(t, bucket.levels, slopes, weigh)

@@ -109,17 +109,33 @@ def _share(pairs: Array) -> Array:
     return np.divide(1.0, pairs, out=np.zeros_like(pairs), where=pairs > 0.0)
 
 
+def _graded(bind: Any, params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> Any:
+    return bind(PairProducts(y, offsets, weights, graded=True), float(params["sigma"]))
+
+
 class PairProducts:
-    """Pairs that count by the product of the weights of their documents, 1 in all per query: no ranks are involved."""
+    """Pairs that count by the product of the weights of their documents, 1 in all per query: no ranks are involved.
 
-    def __init__(self, y: Array, offsets: Array, weights: Array):
-        self.rows = ByGrade(y, offsets)
-        roots = np.sqrt(_share(self.rows.pairs(weights)))
-        own = self.rows.take(weights * np.repeat(roots, np.diff(offsets)))
-        self.arrays = self.rows.offsets, self.rows.blocks, self.rows.starts, None, None, own
+    With ``graded``, also by the difference of their grades.
+    """
 
-    def rank(self, t: Array, first: int, last: int) -> tuple[None, None]:
-        return None, None
+    def __init__(self, y: Array, offsets: Array, weights: Array | None, graded: bool = False):
+        rows = self.rows = ByGrade(y, offsets)
+        w, grades, counts = rows.take(np.ones(len(y)) if weights is None else weights), rows.take(y), np.diff(offsets)
+        pairs, gains, gaps = rows.pairs(weights), None, None
+        if graded:  # gaps of 1 stand for changes by swaps
+            gains, gaps = grades, read_only(np.ones(1))
+            totals = np.add.reduceat(w, offsets[:-1])
+            below = np.repeat(np.cumsum(totals), counts) - np.cumsum(w)  # the weight of the documents further down
+            steps = np.append(grades[:-1] - grades[1:], 0.0)
+            steps[offsets[1:] - 1] = 0.0
+            pairs = np.add.reduceat(steps * below * (np.repeat(totals, counts) - below), offsets[:-1])
+        own = read_only(w * np.repeat(np.sqrt(_share(pairs)), counts))
+        self.arrays = rows.offsets, rows.blocks, rows.starts, gains, gaps, own
+        self.ranked = graded
+
+    def rank(self, t: Array, first: int, last: int) -> tuple[Any, Any]:
+        return (np.zeros(len(t), dtype=np.int64), np.zeros(len(t))) if self.ranked else (None, None)
 
 
 # -- by sorting --------------------------------------------------------------------------------------------------------
@@ -189,5 +205,16 @@ PAIRWISE = (
         preferences="logistic",
         parameters={"sigma": Parameter(Real(low=0, open_low=True), 1.0)},
         paper="Burges et al. 2005, Learning to rank using gradient descent",
+    ),
+    LossEntry(
+        "ranknet-graded",
+        "Mean over the pairs, by g_i − g_j, of log(1 + exp(−σ(s_i − s_j))).",
+        partial(_graded, bind_logistic),
+        newton=partial(_graded, bind_newton_logistic),
+        convex=True,
+        smooth=True,
+        weighs_documents=True,
+        parameters={"sigma": Parameter(Real(low=0, open_low=True), 1.0)},
+        paper="RankNet with the weights LabelDiff of TF-Ranking and Rax",
     ),
 )

@@ -26,6 +26,14 @@ class Ranking:
         places = torch.arange(1, n + 1, device=t.device).expand_as(self.order)
         ranks = 2 * torch.zeros_like(self.order).scatter_add_(1, self.group, places) // self.sizes.clamp(min=1)
         self.twice = ranks.gather(1, self.back)
+        self.shared_by = self.sizes.gather(1, self.back)
+
+    def mean_gaps(self, sums: Tensor, here: slice, later: slice) -> Tensor:
+        """The gaps of pairs of places, the mean over the orders of equal documents: as in ``weighted_kernels``."""
+        m, n = self.shared_by[:, here, None], self.shared_by[:, None, later]
+        apart = (self.twice[:, here, None] - self.twice[:, None, later]).abs()
+        k = ((apart - m - n) // 2).clamp(min=0)
+        return (sums[k + m] - sums[k] - sums[k + m + n] + sums[k + n]) / (m * n)
 
     def shared(self, by_rank: Tensor) -> Tensor:
         """By place, the mean over the group."""

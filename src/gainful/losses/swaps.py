@@ -90,7 +90,7 @@ def gains_and_discounts(measure: Metric, rows: ByGrade) -> tuple[Array, Array]:
     hits = _hits(measure, rows)
     if measure.kind == "rbp":
         assert measure.p is not None
-        discounts[:] = (1.0 - measure.p) * measure.p ** np.arange(longest)
+        discounts[:depth] = (1.0 - measure.p) * measure.p ** np.arange(depth)
     else:
         discounts[: 1 if measure.kind == "wta" else depth] = 1.0
     return hits / _per_row(_divisor(measure, rows, hits), rows), discounts
@@ -129,7 +129,10 @@ def _divisor(measure: Metric, rows: ByGrade, hits: Array) -> Array:
 
 
 def _hits(measure: Metric, rows: ByGrade) -> Array:
-    """1 where the document at a position is relevant, else 0."""
+    """1 where the document at a position is relevant, else 0; its grade over the highest for a metric of grades."""
+    if measure.worth == "scaled":
+        highest = np.maximum.reduceat(rows.y, rows.offsets[:-1])
+        return rows.take(rows.y / _per_row(np.maximum(1.0, highest), rows))
     return (rows.take(rows.y) >= (measure.relevant or 1.0)).astype(np.float64)
 
 

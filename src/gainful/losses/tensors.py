@@ -216,9 +216,10 @@ def pair_counts(rows: ByGrade) -> Array:
 
 def _weighted_pairs(kind: str, scale: float, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
     pairs, n = swap_gains(params, rows), bucket.levels.shape[1]
-    gains, gaps = bucket.of(pairs.gains * scale), None
+    gains, gaps, sums = bucket.of(pairs.gains * scale), None, None
     if kind == "lambdaloss":
-        gaps = bucket.number(rank_gaps(n, float(params["mu"])))
+        near, far = rank_gaps(n, float(params["mu"]))
+        gaps, sums = bucket.number(near), torch.as_tensor(far, device=bucket.levels.device)  # float64: they cancel
     of: OfDifference = modified_huber if kind == "huber" else partial(logistic, float(params["sigma"]))
     table = bucket.number(pairs.discounts[:n])
     worth = None if pairs.places is None else bucket.of(pairs.places.worth)
@@ -226,7 +227,7 @@ def _weighted_pairs(kind: str, scale: float, params: Mapping[str, Any], rows: By
         from gainful.losses.fused_pairs import FusedPairs
 
         cost, sigma = "huber" if kind == "huber" else "logistic", float(params.get("sigma", 1.0))
-        return FusedPairs(cost, bucket.levels, sigma=sigma, gains=gains, discounts=table, gaps=gaps)
+        return FusedPairs(cost, bucket.levels, sigma=sigma, gains=gains, discounts=table, gaps=gaps, gap_sums=sums)
 
     def form(t: Tensor) -> tuple[Tensor, Tensor]:
         ranking = Ranking(t, bucket.levels, bucket.inside)
@@ -234,8 +235,8 @@ def _weighted_pairs(kind: str, scale: float, params: Mapping[str, Any], rows: By
 
         def by_discounts(here: slice, later: slice) -> Tensor:
             change = (D[:, here, None] - D[:, None, later]).abs()
-            if gaps is not None:
-                change = change + gaps[(rank[:, here, None] - rank[:, None, later]).abs()]
+            if sums is not None:
+                change = change + ranking.mean_gaps(sums, here, later).to(change.dtype)
             return (gains[:, here, None] - gains[:, None, later]) * change
 
         def by_forms(here: slice, later: slice) -> Tensor:
@@ -427,6 +428,7 @@ FORMS: Mapping[str, Build] = {
     "lambdaloss": partial(_weighted_pairs, "lambdaloss", 1.0 / math.log(2.0)),
     "weighted-huber": partial(_weighted_pairs, "huber", 1.0),
     "listnet": _cross_entropy(lambda params, rows: top_one(rows.y, rows.offsets)),
+    "softmax-cross-entropy": _cross_entropy(lambda params, rows: rows.y),
     "xendcg": _cross_entropy(lambda params, rows: gain_shares(params["gamma"], rows.y, rows.offsets)),
     "listmle": _listmle,
     "squared": _squared_error,

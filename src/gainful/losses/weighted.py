@@ -41,6 +41,15 @@ def _parts(ranks: tuple[Any, ...]) -> tuple[Any, Any, Any]:
     return (rank, None, np.stack([*others, rank.astype(np.float64)])) if len(others) > 1 else (rank, *others, None)
 
 
+def _arrays(pairs: Pairs, ranks: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arrays of the pairs, with gaps of two dimensions if documents share ranks."""
+    from gainful.losses.weighted_kernels import SHARED
+
+    *before, gaps, own = pairs.arrays
+    shared = gaps is not None and (ranks[0] >> SHARED).max(initial=0) > 1
+    return (*before, gaps[None] if shared else gaps, own)
+
+
 def _bind_huber(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> FrozenFill:
     from gainful.losses.tile_kernels import ROOM
     from gainful.losses.weighted_kernels import huber
@@ -78,7 +87,7 @@ def bind_logistic(pairs: Pairs, sigma: float) -> FrozenFill:
     offsets = pairs.rows.offsets
 
     def run(t: Array, first: int, last: int, ranks: tuple[Array, ...], values: Array, g: Array) -> None:
-        weights = (*pairs.arrays, *_parts(ranks), np.zeros(ROOM))
+        weights = (*_arrays(pairs, ranks), *_parts(ranks), np.zeros(ROOM))
         E, far = exponentials(t, offsets[first : last + 1], sigma)
         logistic(t, *weights, sigma, E, first, last, values, g)
         if len(far):
@@ -102,7 +111,8 @@ def bind_newton_logistic(pairs: Pairs, sigma: float) -> NewtonFill:
     from gainful.losses.weighted_kernels import logistic_far, logistic_newton
 
     def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, g: Array, h: Array) -> None:
-        weights = (*pairs.arrays, *_parts(pairs.rank(t, first, last)), np.zeros(ROOM))
+        ranks = pairs.rank(t, first, last)
+        weights = (*_arrays(pairs, ranks), *_parts(ranks), np.zeros(ROOM))
         E, far = exponentials(t, ends[first : last + 1], sigma)
         logistic_newton(t, *weights, sigma, E, first, last, g, h)
         if len(far):
@@ -126,15 +136,15 @@ class SwappedPairs:
         gains, self.places = found.gains, found.places
         gaps, longest = None, int(counts.max())
         if "mu" in params:  # lambdaloss: the one with gaps and a logarithm to base 2
-            gains, gaps = gains / np.log(2.0), rank_gaps(longest, float(params["mu"]))
-            gaps = read_only(np.concatenate([gaps[:0:-1], gaps]))  # by the difference, counted from the middle
+            gains, (near, sums) = gains / np.log(2.0), rank_gaps(longest, float(params["mu"]))
+            gaps = read_only(np.concatenate([sums, near[:0:-1], near, sums]))  # by the difference, from the middle
         self.long_lists, self.discounts = np.flatnonzero(counts >= LONG_LIST), read_only(found.discounts)
         own = rows.take_optional(weights)
         self.arrays = rows.offsets, rows.blocks, rows.starts, read_only(gains), gaps, own
 
     def rank(self, t: Array, first: int, last: int) -> tuple[Array, ...]:
-        """Twice the rank of each document, and its discount or forms."""
-        from gainful.losses.weighted_kernels import RANK_ROOM, rank_by_counting
+        """Twice the rank of each document with how many share it, and its discount; or twice the rank, and forms."""
+        from gainful.losses.weighted_kernels import RANK_ROOM, TWICE, rank_by_counting
 
         ends, blocks, starts = self.rows.offsets, self.rows.blocks, self.rows.starts
         room = np.empty(RANK_ROOM, dtype=np.int64)
@@ -144,7 +154,10 @@ class SwappedPairs:
         for q in long_lists[np.searchsorted(long_lists, first) : np.searchsorted(long_lists, last)]:
             mine = slice(int(ends[q] - ends[first]), int(ends[q + 1] - ends[first]))
             rank[mine], D[mine] = rank_by_sorting(t[mine], starts[blocks[q] : blocks[q + 1] + 1], self.discounts)
-        return (rank, D) if self.places is None else (rank, *self.places(rank, first, last))
+        if self.places is None:
+            return rank, D
+        rank &= TWICE
+        return rank, *self.places(rank, first, last)
 
 
 class SwapGains(NamedTuple):
@@ -170,24 +183,26 @@ def swap_gains(params: Mapping[str, Any], rows: ByGrade) -> SwapGains:
 
 
 def rank_by_sorting(t: Array, cuts: Array, discounts: Array) -> tuple[Array, Array]:
-    """Twice the rank of each document of a query, and its discount: see the compiled loops for ties."""
+    """Rank and discount of each document of a query, as the compiled loops have them."""
+    from gainful.losses.weighted_kernels import SHARED
+
     n = len(t)
     order = n - 1 - np.argsort(-t[::-1], kind="stable")  # among equal scores the lower grade comes first
     grade, score = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts))[order], t[order]
     begins = np.flatnonzero(np.concatenate([[True], (score[1:] != score[:-1]) | (grade[1:] != grade[:-1])]))
     sizes = np.diff(np.append(begins, n))
     rank, D = np.empty(n, dtype=np.int64), np.empty(n)
-    rank[order] = np.repeat(2 * begins + sizes + 1, sizes)
+    rank[order] = np.repeat(sizes << SHARED | (2 * begins + sizes + 1), sizes)
     D[order] = np.repeat(np.add.reduceat(discounts[:n], begins) / sizes, sizes)
     return rank, D
 
 
-def rank_gaps(longest: int, mu: float) -> Array:
-    """μ|D(d) − D(d + 1)| at d = 0, ½, 1, …: entry 2d."""
+def rank_gaps(longest: int, mu: float) -> tuple[Array, Array]:
+    """μ|D(d) − D(d + 1)| at the distance d of ranks: entry 2d; and μ(D(1) + … + D(d)): entry d."""
+    discounts = mu * np.log(2.0) / np.log(np.arange(2.0, longest + 3.0))
     gaps = np.zeros(2 * longest + 1)
-    d = 0.5 * np.arange(2, len(gaps))
-    gaps[2:] = mu * np.abs(np.log(2.0) / np.log(1.0 + d) - np.log(2.0) / np.log(2.0 + d))
-    return gaps
+    gaps[2::2] = discounts[:-1] - discounts[1:]
+    return gaps, np.concatenate([[0.0], np.cumsum(discounts[:-1])])
 
 
 def _settle_metric(params: dict[str, Any]) -> dict[str, Any]:

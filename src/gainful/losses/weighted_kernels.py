@@ -10,8 +10,13 @@ score and grade share the mean of their ranks and of their discounts. Nothing de
 ``rank`` and ``D`` are twice the rank of each document and its discount. For metrics that are not sums of gains times
 discounts, the rows of ``forms`` replace ``D``: P, Q, R, S of ``swaps`` where j stands above i, the same where it stands
 below, and the rank.
-``gaps`` are those of ``lambdaloss``, None for other losses. ``own`` are the weights of the documents, or None: a pair
-counts by the product of its two. If ``gains`` is None, it counts by nothing else.
+``gaps`` are those of ``lambdaloss``, None for other losses: by twice the difference of ranks, counted from the middle,
+and after them their sums; as many numbers stand before them. Their mean over the orders of equal documents is not that
+at mean ranks. So ``rank`` also holds, from bit SHARED on, how many have the same rank, and ``gaps`` has two dimensions
+where some are shared.
+
+``own`` are the weights of the documents, or None: a pair counts by the product of its two. If ``gains`` is None, it
+counts by nothing else.
 
 Below the cut-off of a metric all discounts are 0, and so is the weight of a pair of two such documents. Where they are
 most of a query, the logistic losses visit only the pairs of the others: each of these looks down at the documents of
@@ -45,6 +50,8 @@ from gainful.losses.tile_kernels import (
 LONG_LIST = 1024  # at this length sorting becomes faster than counting
 ABOVE = uint64(LONG_LIST + WIDTH)  # where the counts begin in the room for ranks
 RANK_ROOM = 2 * (LONG_LIST + WIDTH)
+SHARED = 32
+TWICE = (1 << SHARED) - 1  # the bits of ``rank`` with twice the rank
 LOWEST, HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
@@ -53,7 +60,7 @@ LOWEST, HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 @kernel
 def rank_by_counting(t, offsets, blocks, starts, discounts, room, first, last, rank, D):
-    """Twice the rank and the discount of each document of the queries below LONG_LIST; ``discounts`` at rank 1, 2, …
+    """Rank and discount of each document of the queries below LONG_LIST, as above; ``discounts`` at rank 1, 2, …
 
     ``room`` has RANK_ROOM integers. Documents have equally many above them only if their scores and grades are equal.
     """
@@ -64,7 +71,7 @@ def rank_by_counting(t, offsets, blocks, starts, discounts, room, first, last, r
             continue
         if _count_above(q, t, lo, offsets, blocks, starts, room):
             for i in range(uint64(n)):
-                rank[uint64(lo) + i] = 2 * room[ABOVE + i] + 2
+                rank[uint64(lo) + i] = (1 << SHARED) | (2 * room[ABOVE + i] + 2)
                 D[uint64(lo) + i] = discounts[uint64(room[ABOVE + i])]
             continue
         for i in range(uint64(n)):
@@ -76,13 +83,13 @@ def rank_by_counting(t, offsets, blocks, starts, discounts, room, first, last, r
             row, above, mean = lo + np.int64(i), room[ABOVE + i], 0.0
             equal = room[uint64(above)]
             if t[row] != t[row]:  # NaN equals nothing, not even itself
-                rank[row], D[row] = 1, 0.0
+                rank[row], D[row] = (1 << SHARED) | 1, 0.0
             elif equal < 0:  # an equal one came before, at −1 − equal
                 rank[row], D[row] = rank[-1 - equal], D[-1 - equal]
             else:
                 for place in range(above, above + equal):
                     mean += discounts[place]
-                rank[row], D[row] = 2 * above + equal + 1, mean / equal
+                rank[row], D[row] = (equal << SHARED) | (2 * above + equal + 1), mean / equal
                 room[uint64(above)] = -1 - row
 
 
@@ -135,11 +142,33 @@ def _look_up(i, begin, stop, start, rank, gaps, forms, room):
     """Look up what the weights of the pairs of i with those from ``begin`` to ``stop`` need besides discounts."""
     to = EXTRA + uint64(WIDTH) - uint64(start)
     if gaps is not None:
-        middle = uint64(len(gaps) // 2 - rank[i])
-        for j in range(uint64(begin), uint64(stop)):
-            room[to + j] = gaps[middle + uint64(rank[j])]
+        if gaps.ndim == 1:  # known at compile time: no ranks are shared
+            middle = uint64(len(gaps) // 2 - rank[i])
+            for j in range(uint64(begin), uint64(stop)):
+                room[to + j] = gaps[middle + uint64(rank[j])]
+        else:
+            _mean_gaps(i, begin, stop, to, rank, gaps, room)
     if forms is not None:
         _change_by_forms(i, begin, stop, to, forms, room)
+
+
+@helper(error_model="numpy")
+def _mean_gaps(i, begin, stop, to, rank, gaps, room):
+    """The mean gap of i and each other over the orders of the documents that share their ranks.
+
+    With m and n of them, and k ranks between these: Σ over m·n pairs of D(d) − D(d + 1), which sums of D give.
+    """
+    m, mine = rank[i] >> SHARED, rank[i] & TWICE
+    middle = gaps.shape[1] // 2
+    sums = uint64(middle + middle // 3 * 2 + 1)
+    for j in range(uint64(begin), uint64(stop)):
+        n = rank[j] >> SHARED
+        k = abs((rank[j] & TWICE) - mine) - m - n
+        near = sums + uint64(k >> 1 if k > 0 else 0)
+        far = near + uint64(n)
+        total = gaps[0, near + uint64(m)] - gaps[0, near] - gaps[0, far + uint64(m)] + gaps[0, far]
+        alone = gaps[0, uint64(middle + (rank[j] & TWICE) - mine)]  # the same bits as without ties elsewhere
+        room[to + j] = alone if m * n == 1 else total / np.float64(m * n)
 
 
 @helper(fastmath=LOOSE)

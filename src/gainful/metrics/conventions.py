@@ -15,20 +15,24 @@ from gainful.errors import ParameterError, UnknownNameError
 KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "ndcg": ("may", ("gain", "discount", "ties", "empty", "short", "unjudged")),
     "dcg": ("may", ("gain", "discount", "ties", "empty", "unjudged")),
+    "mean-ndcg": ("no", ("gain", "discount", "ties", "empty", "unjudged")),
     "p": ("must", ("ties", "empty", "relevant", "divisor", "unjudged")),
     "map": ("may", ("ties", "empty", "relevant", "divisor", "unjudged")),
     "mrr": ("may", ("ties", "empty", "relevant", "unjudged")),
     "wta": ("no", ("ties", "empty", "relevant", "unjudged")),
     "err": ("may", ("max_grade", "ties", "empty", "unjudged")),
-    "rbp": ("no", ("p", "ties", "empty", "relevant", "unjudged")),
+    "nerr": ("may", ("max_grade", "ties", "empty", "unjudged")),
+    "rbp": ("may", ("p", "ties", "empty", "relevant", "worth", "unjudged")),
+    "rbp-resid": ("no", ("p", "ties")),
     "recall": ("may", ("ties", "empty", "relevant", "unjudged")),
     "hit": ("must", ("ties", "empty", "relevant", "unjudged")),
     "rprec": ("no", ("times", "ties", "empty", "relevant", "unjudged")),
-    "iprec": ("recall", ("ties", "empty", "relevant", "unjudged")),
-    "iprec-avg": ("no", ("ties", "empty", "relevant", "unjudged")),
+    "iprec": ("recall", ("rounding", "ties", "empty", "relevant", "unjudged")),
+    "iprec-avg": ("no", ("rounding", "ties", "empty", "relevant", "unjudged")),
     "bpref": ("no", ("ties", "empty", "relevant")),
     "infap": ("no", ("ties", "empty", "relevant")),
     "judged": ("may", ("ties",)),
+    "unj": ("must", ("ties",)),
     "set-p": ("no", ("empty", "relevant", "unjudged")),
     "set-recall": ("no", ("empty", "relevant", "unjudged")),
     "set-f1": ("no", ("empty", "relevant", "unjudged")),
@@ -41,6 +45,7 @@ KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "r-ndcg": ("no", ("ties", "empty", "unjudged")),
     "ndcg-rel": ("no", ("ties", "empty", "unjudged")),
     "pair-accuracy": ("no", ("empty", "unjudged")),
+    "auc": ("no", ("empty", "relevant", "unjudged")),
     "utility": ("no", ("relevant", "unjudged")),
     "num-ret": ("no", ()),
     "num-rel": ("no", ("relevant",)),
@@ -62,6 +67,8 @@ CHOICES: Mapping[str, tuple[Any, ...]] = {
     "short": ("use", "zero"),
     "divisor": ("min", "all", "k", "relevant"),
     "unjudged": ("zero", "skip"),
+    "rounding": ("up", "nearest"),
+    "worth": ("binary", "scaled"),
 }
 DIVISORS: Mapping[str, tuple[str, ...]] = {"p": ("k", "min", "relevant"), "map": ("min", "all")}
 RANGES: Mapping[str, tuple[float, float, str]] = {
@@ -73,7 +80,7 @@ RANGES: Mapping[str, tuple[float, float, str]] = {
     "times": (math.ulp(0.0), 1e6, "a number above 0"),
 }
 ONLY_WITH_K = ("short", "divisor")  # without a cut-off they change nothing
-PRINTED_IF_CHANGED = ("short", "divisor", "unjudged", "times")
+PRINTED_IF_CHANGED = ("short", "divisor", "unjudged", "times", "worth")
 #: The defaults.
 DEFAULTS: Mapping[str, Any] = {
     "p": 0.8,
@@ -88,32 +95,49 @@ DEFAULTS: Mapping[str, Any] = {
     "unjudged": "zero",
     "alpha": 0.5,
     "times": 1.0,
+    "rounding": "up",
+    "worth": "binary",
 }
 
-OWN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {"p": {"divisor": "k"}, "pair-accuracy": {"empty": "skip"}}
+OWN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "p": {"divisor": "k"},
+    **{kind: {"empty": "skip"} for kind in ("pair-accuracy", "auc")},
+}
 PAIR_METRIC = "pair-accuracy"  # the one for preferences
 
 _ALL = "all metrics"
+_TREC: Mapping[str, Mapping[str, Any]] = {_ALL: {"ties": "docid", "gain": "linear"}, "map": {"divisor": "all"}}
 
 #: Tool → metric → the conventions that differ from the defaults; those of ``all metrics`` hold for every metric, even
 #: one that the tool lacks.
 CONVENTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "letor3": {_ALL: {"ties": "input", "discount": "letor"}},
     "letor4": {_ALL: {"ties": "input", "discount": "letor", "short": "zero"}},
-    "trec": {_ALL: {"ties": "docid", "gain": "linear"}, "map": {"divisor": "all"}},
+    "trec_eval-9": _TREC,
+    "trec_eval-10": {
+        **_TREC,
+        **{kind: {"rounding": "nearest"} for kind in ("iprec", "iprec-avg")},
+        "rbp": {"p": 0.9, "worth": "scaled"},
+        "rbp-resid": {"p": 0.9},
+    },
     "ir-measures": {
-        _ALL: {"ties": "docid", "gain": "linear"},
-        "map": {"divisor": "all"},
+        **_TREC,
         "rbp": {"ties": "input"},
         **{kind: {"ties": "docid-rising"} for kind in ("judged", "alpha-ndcg", "err-ia")},
     },
     "lightgbm": {_ALL: {"ties": "input"}, "ndcg": {"empty": 1}, "map": {"empty": 1}},
     "xgboost": {_ALL: {"ties": "input"}, "ndcg": {"empty": 1}, "map": {"empty": 1}, "p": {"divisor": "min"}},
-    "catboost": {_ALL: {"ties": "worst", "gain": "linear"}, "ndcg": {"empty": 1}, "p": {"divisor": "min"}},
+    "catboost": {
+        _ALL: {"ties": "worst", "gain": "linear"},
+        **{kind: {"empty": 1} for kind in ("ndcg", "recall")},
+        "p": {"divisor": "min"},
+    },
     "sklearn": {_ALL: {"ties": "average", "gain": "linear"}},
 }
+ALIASES = {"trec": "trec_eval-9"}  # the version that most published figures are of
 
 #: For runs, unless others are named.
+RUN_CONVENTION = "trec_eval-9"
 RUN_METRICS = ("map", "ndcg@10", "p@10", "recall@1000", "rprec", "bpref", "mrr", "judged@10")
 #: What trec_eval prints, without counts.
 TREC_METRICS = (
@@ -137,12 +161,18 @@ def defaults_of(kind: str) -> dict[str, Any]:
     return {**DEFAULTS, **own}
 
 
+def full_name(tool: str) -> str:
+    """The name of a tool, with its version where versions differ."""
+    name = str(tool).strip().lower()
+    name = ALIASES.get(name, name)
+    if name not in CONVENTIONS:
+        raise UnknownNameError.among("convention", tool, (*CONVENTIONS, *ALIASES))
+    return name
+
+
 def conventions_of(tool: str, kind: str) -> dict[str, Any]:
     """Every convention of ``tool`` for the metric ``kind``."""
-    name = str(tool).strip().lower()
-    if name not in CONVENTIONS:
-        raise UnknownNameError.among("convention", tool, CONVENTIONS)
-    table = CONVENTIONS[name]
+    table = CONVENTIONS[full_name(tool)]
     found = {**defaults_of(kind), **table[_ALL], **table.get(kind, {})}
     if kind in WITHOUT_AVERAGE and found["ties"] == "average":
         found["ties"] = "worst"

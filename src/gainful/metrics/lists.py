@@ -90,6 +90,16 @@ class Lists:
             rows = rows[rank < self.listed[self.query]]
         return Ranking(rows, self.query[rows], self.scores[rows], self.counts, ties == "average")
 
+    def perfect(self, gains: Array) -> Ranking:
+        """All rows, listed or not, by falling gain."""
+        rows = np.lexsort((-gains, self.query))
+        return Ranking(rows, self.query, gains[rows], np.diff(self.offsets), averaged=False)
+
+    @property
+    def unknown(self) -> Array:
+        """1 where a document is not judged: not in the qrels, or there with a negative grade."""
+        return (~(self.y >= 0.0)).astype(np.float64)
+
     @property
     def y_for_worst(self) -> Array:
         """Grades by which tied documents rise when ties are broken in the worst way; not judged ones come first."""
@@ -219,7 +229,7 @@ def interpolated_precision(m: Metric, lists: Lists, depth: int) -> Array:
     levels = LEVELS if m.recall is None else (m.recall,)
     values = np.zeros(lists.n_queries)
     for level in levels:
-        needed = np.floor(level * relevant + 0.9)  # as trec_eval rounds
+        needed = np.floor(level * relevant + (0.9 if m.rounding == "up" else 0.5))  # trec_eval 9, and 10
         reached = found >= needed[order.query]
         highest = np.zeros(lists.n_queries)
         np.maximum.at(highest, order.query[reached], precision[reached])
@@ -254,7 +264,7 @@ def _sum_capped(n: Array, cap: Array) -> Array:
 def inferred_precision(m: Metric, lists: Lists, depth: int) -> Array:
     """infAP: the precision at a relevant document is estimated from the judged documents above it.
 
-    A document in the qrels with grade −2 was in the pool but not judged, as in trec_eval.
+    A document in the qrels with a negative grade was in the pool but not judged, as in trec_eval.
     """
     level = m.relevant or 1.0
     order = lists.ranked(m.ties)
@@ -262,7 +272,7 @@ def inferred_precision(m: Metric, lists: Lists, depth: int) -> Array:
     relevant, other = y >= level, (y >= 0.0) & (y < level)
     found = order.running(relevant.astype(np.float64)) - 1.0
     judged = found + order.running(other.astype(np.float64))
-    pool = judged + order.running((y == -2.0).astype(np.float64))
+    pool = judged + order.running((y < 0.0).astype(np.float64))
     precise = (found + INFERRED) / (judged + 2.0 * INFERRED)
     values = (1.0 + pool * precise) / (order.rank + 1.0)
     return _share(order.sum(np.where(relevant, values, 0.0)), lists.sum(lists.y >= level))
@@ -273,6 +283,22 @@ def judged(m: Metric, lists: Lists, depth: int) -> Array:
     known = (~np.isnan(lists.y[order.rows])).astype(np.float64)
     top = order.sum(order.shared(known) * (order.rank < depth))
     return top / np.maximum(1.0, np.minimum(depth, lists.counts))
+
+
+def unjudged(m: Metric, lists: Lists, depth: int) -> Array:
+    order = lists.ranked(m.ties)
+    return order.sum(order.shared(lists.unknown[order.rows]) * (order.rank < depth)) / float(m.k or 1)
+
+
+def residual(m: Metric, lists: Lists, depth: int) -> Array:
+    """What RBP would gain if all were relevant: documents that are not judged, and those below the end of the list.
+
+    As in trec_eval, 0 for a list whose documents are all judged.
+    """
+    order, p = lists.ranked(m.ties), m.p or 0.0
+    own = order.shared(lists.unknown[order.rows])
+    found = (1.0 - p) * order.sum(own * p**order.rank)
+    return np.where(order.sum(own) > 0.0, found + p**lists.counts, 0.0)
 
 
 # -- sets --------------------------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ SPEC = re.compile(r"\s*([a-z][\w-]*)\s*(?:@\s*([^\s()]*))?\s*(?:\((.*)\))?\s*", 
 STORED_FUNCTION = re.compile(r"\s*function\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
 PARAMETERS = ("p", "times", "alpha")  # which no tool decides
 BY_DOCUMENT = ("docid", "docid-rising")  # ties
-ABOUT_JUDGMENTS = ("bpref", "infap", "judged")  # what is not judged is part of their definition
+ABOUT_JUDGMENTS = ("bpref", "infap", "judged", "unj", "rbp-resid")  # what is not judged is part of their definition
 OF_SUBTOPICS = ("alpha-ndcg", "err-ia")
 LARGEST_SUMMED = 1000.0  # grades whose gains 2^g − 1 can be summed; those of NDCG are divided first
 SHAPE = "like 'ndcg@10', 'map', 'rbp(0.8)' or 'ndcg@10(gain=linear, ties=input)'"
@@ -71,6 +71,8 @@ class Metric:
     times: float | None = None
     alpha: float | None = None
     unjudged: str | None = None
+    rounding: str | None = None
+    worth: str | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS or any(getattr(self, name) is None for name in options_of(self.kind, self.k)):
@@ -81,7 +83,7 @@ class Metric:
     @property
     def name(self) -> str:
         """The short form for headings: ``ndcg@10``, ``rbp(0.8)``."""
-        return self._head if self.p is None else f"{self.kind}({show(self.p)})"
+        return self._head if self.p is None else f"{self._head}({show(self.p)})"
 
     @property
     def _head(self) -> str:
@@ -378,19 +380,22 @@ def metric(
     divisor: str | None = None,
     alpha: float | None = None,
     unjudged: str | None = None,
+    rounding: str | None = None,
+    worth: str | None = None,
     convention: str | None = None,
 ) -> Metric:
     """The metric that ``spec`` names, with its conventions.
 
     ``spec`` is a text such as ``ndcg@10``, ``map`` or ``rbp(0.5)``, alone or with conventions as ``str`` prints them;
     or a metric, which comes back with the given conventions changed; or a function (scores, grades) → number of one
-    query. ``convention`` sets all of them as a tool does (``letor3``, ``letor4``, ``trec``, ``ir-measures``,
-    ``lightgbm``, ``xgboost``, ``catboost``, ``sklearn``); those given one by one override it.
+    query. ``convention`` sets all of them as a tool does (``letor3``, ``letor4``, ``trec_eval-9``, ``trec_eval-10``,
+    ``ir-measures``, ``lightgbm``, ``xgboost``, ``catboost``, ``sklearn``; ``trec`` is ``trec_eval-9``); those given one
+    by one override it.
 
-    The metrics are ``ndcg@k``, ``dcg@k``, ``p@k``, ``map@k``, ``mrr@k``, ``wta``, ``err@k``, ``rbp(p)``, ``recall@k``,
-    ``hit@k``, ``rprec``, ``iprec@r``, ``bpref``, ``infap``, ``judged@k``, ``alpha-ndcg@k``, ``err-ia@k``,
-    ``pair-accuracy``, those of sets (``set-p``, ``set-recall``, ``set-f1``) and the rest of trec_eval's;
-    docs/metrics.md defines them.
+    The metrics are ``ndcg@k``, ``dcg@k``, ``mean-ndcg``, ``p@k``, ``map@k``, ``mrr@k``, ``wta``, ``err@k``, ``nerr@k``,
+    ``rbp@k(p)``, ``recall@k``, ``hit@k``, ``rprec``, ``iprec@r``, ``bpref``, ``infap``, ``judged@k``, ``alpha-ndcg@k``,
+    ``err-ia@k``, ``pair-accuracy``, ``auc``, those of sets (``set-p``, ``set-recall``, ``set-f1``) and the rest of
+    trec_eval's; docs/metrics.md defines them.
     trec_eval's names (``P_10``, ``ndcg_cut_10``, ``recip_rank``) mean ours; they choose no conventions.
 
     =============  =================================================================================================
@@ -407,6 +412,8 @@ def metric(
                    MAP@k by ``min`` of k and relevant | ``all`` relevant
     ``alpha``      how much a subtopic is worth less each time it is met again, in α-nDCG and ERR-IA
     ``unjudged``   documents that are not judged: ``zero`` (not relevant) | ``skip`` (left out of the list)
+    ``rounding``   how many of R relevant documents make the recall r of ``iprec``: ``up`` (⌊rR + 0.9⌋) | ``nearest``
+    ``worth``      of a document in RBP: ``binary`` | ``scaled`` (its grade over the highest of the query, if above 1)
     =============  =================================================================================================
 
     >>> str(metric("ndcg@10", gain="linear"))
@@ -414,7 +421,8 @@ def metric(
     """
     given = {
         "gain": gain, "discount": discount, "ties": ties, "empty": empty, "relevant": relevant, "short": short,
-        "max_grade": max_grade, "divisor": divisor, "alpha": alpha, "unjudged": unjudged, "convention": convention,
+        "max_grade": max_grade, "divisor": divisor, "alpha": alpha, "unjudged": unjudged, "rounding": rounding,
+        "worth": worth, "convention": convention,
     }  # fmt: skip
     changes = {name: value for name, value in given.items() if value is not None}
     function = _as_function(spec)
@@ -512,7 +520,7 @@ def _parse_conventions(kind: str, inside: str, spec: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for part in inside.split(",") if inside.strip() else ():
         name, equals, text = (piece.strip() for piece in part.partition("="))
-        if not equals and kind == "rbp" and "p" not in found:
+        if not equals and kind in ("rbp", "rbp-resid") and "p" not in found:
             name, text = "p", name
         if not name or not text or name.lower() in found:
             raise ParameterError.of("metric", "spec", SHAPE, spec)

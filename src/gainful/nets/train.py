@@ -288,7 +288,7 @@ def train_net(
     validate: Callable[[list[Array]], float] | None = None,
     make: Callable[[int, Any], Any] = Net,
 ) -> list[Array]:
-    """The weights of the best epoch on the validation data, or of the last one without such data.
+    """The weights of the epoch that the monitor keeps: the best on the validation data, or the last.
 
     ``make`` builds the net from the number of features and the settings: :class:`Net`, or one that sees lists.
     ``validate`` measures weights on the host; without it, validation data are scored on the device. A loss
@@ -321,7 +321,7 @@ def train_net(
             judged = not loss.scheduled or epoch > 0.5 * settings.epochs
             validation = _validation(net, inputs, monitor, validate, weights) if judged else None
             # The monitor decides the same way; but Ctrl-C may come from its callback, so decide before calling it.
-            if validation is None or np.isnan(validation) or validation > monitor.best_value:
+            if monitor.is_best(validation):
                 kept = weights
             stop = monitor.step(objective=objective, validation=validation)
             state.after_epoch(kept)

@@ -163,7 +163,7 @@ class Maybe(Constraint):
 def patience(unit: str) -> Maybe:
     """The constraint of ``early_stopping``, counted in ``unit``."""
     return Maybe(
-        inner=Integer(low=1), help=f"{unit} without improvement on eval_set before stopping; None never stops early"
+        inner=Integer(low=1), help=f"{unit} without improvement on eval_set before stopping; None keeps all of them"
     )
 
 

@@ -52,7 +52,8 @@ class AdaRank(LinearScores, Ranker):
         does
     stall : "undo", "keep" or "repeat", see above
     tol : smallest rise of the training measure that counts
-    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many rounds; None never stops
+    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many rounds, and keep the best
+        one; None keeps all rounds
     eval_metric : metric on ``eval_set``; by default ``metric``
 
     Attributes
@@ -97,8 +98,7 @@ class AdaRank(LinearScores, Ranker):
             raise ParameterError.of(type(self).__name__, "metric", "a measure between 0 and 1", str(self.metric))
         measure._refuse_grades(data.y)
         monitor.total = self.n_rounds
-        if monitor.valid is not None:
-            monitor.patience = self.early_stopping
+        monitor.stop_early(self.early_stopping)
         weights = [np.zeros(data.n_features)]
         with monitor:
             self._boost(data, measure, weights, monitor)

@@ -14,7 +14,7 @@ from gainful.data.rows import Array
 from gainful.data.size import DataSize
 from gainful.errors import ParameterError
 from gainful.nets.shapes import list_net_shapes
-from gainful.parameters.constraints import Choice, Integer, ListOf, Maybe, Real, parameter
+from gainful.parameters.constraints import Flag, Integer, ListOf, Real, parameter
 from gainful.parameters.space import Space
 from gainful.rankers.base import Ranker, stored_array
 from gainful.rankers.neural import COPIES_OF_WEIGHTS, LARGEST, NeuralRanker
@@ -51,11 +51,11 @@ class AttentionRanker(NeuralRanker):
     optimizer : "adam", "adamw" (weight decay separate from the gradient) or "sgd" (Nesterov momentum 0.9)
     learning_rate, weight_decay : of the optimizer; biases and normalisations do not decay
     epochs : maximum number of passes over the training queries
-    early_stopping : with ``eval_set``, stop after this many epochs without improvement; None never stops. The best
-        epoch on ``eval_set`` is kept in any case
+    early_stopping : with ``eval_set``, stop after this many epochs without improvement and keep the best one; None
+        keeps the last
     eval_metric : metric on ``eval_set``
     scale : "standard": subtract the mean of each feature and divide by its standard deviation, both over the training
-        rows and after ``transform``; None: neither
+        rows and after ``log_scale``; None: neither
     device : "cpu", "cuda", "cuda:1", or "auto": a GPU if PyTorch finds one
     dtype : "float32" or "float64", of the net
     random_state : seed; on the CPU the same seed gives the same model
@@ -63,8 +63,8 @@ class AttentionRanker(NeuralRanker):
     blocks : layers of self-attention
     models : models with different first weights whose scores are averaged; they train side by side
     noise : standard deviation of the noise that each step adds to the features, in their standard deviations
-    transform : "log": sign(x)·log(1 + |x|/unit), where unit is the geometric mean of the feature's values other than 0;
-        None: features as given
+    log_scale : take sign(x)·log(1 + |x|/unit) for x, where unit is the geometric mean of the feature's values other
+        than 0
 
     Attributes
     ----------
@@ -89,9 +89,7 @@ class AttentionRanker(NeuralRanker):
     blocks: int = parameter(1, Integer(low=1, help="layers of self-attention"))
     models: int = parameter(3, Integer(low=1, help="models whose scores are averaged"))
     noise: float = parameter(0.3, Real(low=0, high=LARGEST, help="noise on the features in training"))
-    transform: str | None = parameter(
-        "log", Maybe(inner=Choice(of=("log",)), help="log puts features on a logarithmic scale first")
-    )
+    log_scale: bool = parameter(True, Flag(help="whether features are put on a logarithmic scale first"))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -132,7 +130,7 @@ class AttentionRanker(NeuralRanker):
         )
 
     def _inputs_of(self, data: RankingData) -> Inputs:
-        if self.transform is None:
+        if not self.log_scale:
             return super()._inputs_of(data)
         unit = log_units(data.X, data.row_weights)
         if self.scale is None:
@@ -155,7 +153,7 @@ class AttentionRanker(NeuralRanker):
     # -- model files ---------------------------------------------------------------------------------------------------
 
     def _preprocessing(self) -> dict[str, Any]:
-        first = {} if self.transform is None else {"transform": "sign(x) log(1 + |x| / unit)"}
+        first = {"transform": "sign(x) log(1 + |x| / unit)"} if self.log_scale else {}
         return first | super()._preprocessing()
 
     def _pack(self) -> dict[str, Any]:
@@ -163,7 +161,7 @@ class AttentionRanker(NeuralRanker):
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
         super()._unpack(state)
-        self.unit_ = None if self.transform is None else stored_array(state, "unit", (self.n_features_in_,))
+        self.unit_ = stored_array(state, "unit", (self.n_features_in_,)) if self.log_scale else None
         if self.unit_ is not None and not (self.unit_ > 0.0).all():
             raise ValueError("unit is not positive")
 

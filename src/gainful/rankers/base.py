@@ -15,8 +15,8 @@ import gainful
 from gainful.compute.estimators import BaseEstimator, NotFittedError, get_config
 from gainful.compute.memory import memory_limit
 from gainful.compute.threads import one_blas_thread
-from gainful.data.categories import Categories, named_by_words, recode
-from gainful.data.checks import warn_about_data
+from gainful.data.categories import Categories, numbers_of_words, only_ordered, recode, unordered
+from gainful.data.checks import skips_checks, warn_about_data
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import features_of, refuse_dask, select_columns, without_codes
 from gainful.data.limits import refuse_extremes, refuse_infinite_scores, refuse_large_features, refuse_tiny_features
@@ -33,7 +33,9 @@ from gainful.errors import (
     InterruptedFitWarning,
     ParameterError,
     UnknownNameError,
+    ValidationWarning,
     brief,
+    plural,
     wording,
 )
 from gainful.errors.keywords import explain_keywords
@@ -49,9 +51,11 @@ from gainful.rankers.scorers import Linear, Scorer, scores_of_lists
 from gainful.rankers.summary import html_of
 from gainful.training.checkpoint import Checkpoint, data_facts
 from gainful.training.history import History
-from gainful.training.monitor import Monitor, ProgressCallback, call_after_fit
+from gainful.training.judge import judged
+from gainful.training.monitor import Monitor, ProgressCallback, call_after_fit, is_part_of_a_fit
 from gainful.training.validation import NamedSets
 
+FEW_QUERIES = 30  # to choose an iteration by: docs/trees.md has the simulation
 USUAL_METRIC = "ndcg@10"  # where the user names none; PAIR_METRIC on preferences
 
 
@@ -80,6 +84,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     learns_clicks: ClassVar[bool] = True  # clicks with positions or propensities instead of grades
     settings_for_pairs: ClassVar[Mapping[str, str]] = {}  # what must be set to learn from preferences
     uses_blas: ClassVar[bool] = False  # for products of large matrices, on all its threads
+    cost_without_validation: ClassVar[str | None] = None  # NDCG@10, of rankers that overfit unless they stop early
     needs_queries: ClassVar[bool] = False  # whether a score depends on the other documents of the query
     row_bytes: ClassVar[float] = 56  # that training keeps for each row: grades, order, scores, gradients
 
@@ -185,6 +190,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             _warn_if_grades_may_be_clicks(monitor.valid)
         if monitor.valid is not None and monitor.valid.has_pairs:
             monitor.metric = self._metric_of_pairs(monitor.metric)
+        monitor.metric = judged(monitor.metric)
         if sets is not None and checkpoint is not None:
             raise ParameterError("a checkpoint holds one eval_set; give the first alone, or leave out checkpoint")
         check_memory(self, data, monitor.valid, max_bytes)
@@ -196,7 +202,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         try:
             blas = nullcontext() if self.uses_blas else one_blas_thread()
             with memory_limit(max_bytes), blas, callback_of(progress, "fit") as monitor.callback:
-                self._fit(data, monitor)  # both limits hold for trainings inside this one, too
+                self._fit(_without_equal_weights(data), monitor)  # both limits hold for trainings inside this one, too
         except ClusterError as error:
             monitor.save_journal()
             raise ClusterError(f"{error}; {_how_to_resume(monitor.checkpoint)}") from error
@@ -215,6 +221,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = len(monitor.history)
         self.interrupted_ = monitor.interrupted
         self.training_ = training_facts(data, monitor) | ({} if correction is None else correction.facts())
+        note = self._note_on_validation()
+        if note is not None and not skips_checks():
+            warnings.warn(note, ValidationWarning, stacklevel=3)  # the caller of fit, behind its decorator
         self.__dict__.pop("metrics_", None)  # the figures of a loaded model file are not those of this fit
         if monitor.interrupted:
             warnings.warn(
@@ -241,6 +250,28 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         facts |= {"data": data_facts(data), "validation data": None if valid is None else data_facts(valid)}
         opened.open(facts | self._start_facts(data))
         return opened
+
+    def _note_on_validation(self) -> str | None:
+        """What the fitted model lost for want of validation queries, if it is one that stops early by them."""
+        patience, name = getattr(self, "early_stopping", None), type(self).__name__
+        if patience is None or self.cost_without_validation is None or self.interrupted_:
+            return None
+        if "validation" not in self.training_:
+            if self.n_iter_ <= patience:
+                return None
+            split = "train, valid = gainful.split(data, (0.8, 0.2)) and eval_set=valid"
+            how = wording(split, "gainful data convert DATA FOLDER --split 0.8,0.2 and --valid")
+            return (
+                f"{name} kept all {self.n_iter_} iterations, which lost {self.cost_without_validation} NDCG@10 on real "
+                f"data: early_stopping needs validation data; {how} hold a fifth of the queries out"
+            )
+        n = self.training_["validation"]["queries"]
+        if n >= FEW_QUERIES or self.training_["validation"]["iteration"] == self.n_iter_:
+            return None
+        return (
+            f"{plural(n, 'validation query', 'validation queries')} chose the iteration of {name}, largely by chance; "
+            f"give {FEW_QUERIES} or more, choose it by gainful.tune with folds, or set early_stopping=None"
+        )
 
     def _refuse_checkpoint(self) -> None:
         """Raise if training cannot resume from a checkpoint."""
@@ -372,7 +403,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         whole = X.whole if isinstance(X, Dataset) else None
         if whole is not None:
             self._check_columns(whole.n_features, whole.feature_names)
-            whole = self._own_columns(whole).with_categories(trained, what)
+            whole = self._own_columns(whole)
+            own = self._own_categories(None, whole.feature_names) if whole.categories is None else None
+            if own is not None:
+                whole = whole.replace(categories=own)
+            whole = whole.with_categories(trained, what)
             given, names = whole.X, whole.feature_names
         else:
             given, names, categories = features_of(self._named_columns(X, what), what)
@@ -656,14 +691,35 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         refuse_extremes(data, what)
         if getattr(self, "scale", "standard") is None:
             refuse_tiny_features(data.feature_facts, what)
-        if data.categories is not None and not self.accepts_categories:
-            name = (data.feature_names or ())[named_by_words(data.categories)[0]]
-            raise DataError(
-                f"feature {name!r} of {what} holds text, which {type(self).__name__} cannot use; encode it as numbers, "
-                "leave it out, or use a tree ranker such as lambdamart"
-            )
+        if not self.accepts_categories and unordered(data.categories):
+            data = self._categories_as_numbers(data, what)
         self._refuse_missing(data.feature_facts, what)
         return data if self.accepts_codes else data.without_codes()
+
+    def _categories_as_numbers(self, data: Dataset, what: str) -> Dataset:
+        """The data with the numbers of categories that are numbers, for a ranker without categories; text is refused.
+
+        Models that are parts of another one score the same matrix, which has the codes.
+        """
+        assert data.whole is not None
+        words, places = data.categories or (), unordered(data.categories)
+        texts = [j for j in places if is_part_of_a_fit() or numbers_of_words(words[j] or ()) is None]
+        name = (data.feature_names or ())[(texts or places)[0]]
+        if texts:
+            holds = "categories" if numbers_of_words(words[texts[0]] or ()) else "text"
+            raise DataError(
+                f"feature {name!r} of {what} holds {holds}, which {type(self).__name__} cannot use; encode it as "
+                "numbers, leave it out, or use a tree ranker such as lambdamart"
+            )
+        if what == "X":
+            warnings.warn(
+                f"{type(self).__name__} has no categories, so it takes those of {name!r}"
+                f"{'' if len(places) == 1 else f' and {len(places) - 1} more'} as the numbers they are; a tree ranker "
+                "such as lambdamart splits by category",
+                DataWarning,
+                stacklevel=6,  # the caller of fit, behind its decorator
+            )
+        return data.whole.with_categories(only_ordered(data.categories), what)
 
     def _refuse_missing(self, facts: FeatureFacts, what: str) -> None:
         if facts.has_missing and not self.accepts_missing:
@@ -822,6 +878,14 @@ def _warn_if_grades_may_be_clicks(valid: Dataset) -> None:
         DataWarning,
         stacklevel=4,  # the caller of fit, behind its decorator
     )
+
+
+def _without_equal_weights(data: Dataset) -> Dataset:
+    """The data without weights that say nothing, since only ratios count: not even rounding may tell."""
+    whole, weights = data.whole, data.query_weights
+    if whole is None or weights is None or whole.has_document_weights or weights.min() != weights.max():
+        return data
+    return whole.replace(query_weights=None)
 
 
 def _how_to_resume(checkpoint: Checkpoint | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -13,6 +14,7 @@ from gainful.losses import LossSpec, loss_text
 from gainful.parameters.constraints import Choice, Either, Integer, Real, parameter
 from gainful.rankers.engines import EngineRanker
 from gainful.rankers.with_loss import WithLoss
+from gainful.solvers.certificate import ConvergenceWarning
 from gainful.training.monitor import Monitor
 from gainful.trees.objective import LossObjective
 from gainful.trees.objective_factory import ObjectiveFactory, grades
@@ -36,6 +38,10 @@ class LossTrees(WithLoss, EngineRanker):
 
     def _step(self) -> str:
         return "gradient"
+
+    def _patience(self) -> int | None:
+        runs_on = self.early_stopping is not None and self._loss().scheduled
+        return self.n_trees if runs_on else self.early_stopping
 
     def _refuse_pairs(self, data: Dataset) -> None:
         super()._refuse_pairs(data)
@@ -63,6 +69,14 @@ class LossTrees(WithLoss, EngineRanker):
         )
         grown = self._grow(data, grades, monitor, factory=factory)
         self.gradient_scale_ = grown if found else float(scale)  # type: ignore[arg-type]
+        if 0 < self.best_iteration_ <= self.start_trees < len(monitor.history) and not self._keeps_all_trees:
+            warnings.warn(
+                f"{type(self).__name__}: the {self.best_iteration_} trees kept all fit the grades "
+                f"(start_trees={self.start_trees}), and none the loss {self.loss_}: no later tree did better on the "
+                "validation data; tree-regression gives the same model",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
 
     def _objective_class(self) -> Any:
         device = self._device()

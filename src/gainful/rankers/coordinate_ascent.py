@@ -30,7 +30,7 @@ class CoordinateAscent(LinearScores, Ranker):
     the current feature, it tries steps of growing size in both directions and the step to 0, and takes the best one if
     it helps. A sweep visits all features in random order; an ascent ends when a sweep gains less than ``tol``.
     Several ascents start from different weights. The best weights after any sweep are kept: best on ``eval_set`` if
-    given, otherwise on the training queries.
+    given, otherwise, or with ``early_stopping=None``, on the training queries.
 
     Weights are in units of the features' standard deviations (``scale``), and their absolute values sum to 1.
 
@@ -45,7 +45,8 @@ class CoordinateAscent(LinearScores, Ranker):
     tol : an ascent ends when a sweep gains less
     init : start of the ascents: "directed" uses equal weights for the first and random ones for the others, each with
         the sign in which the feature alone ranks better; "random" uses random signs too
-    early_stopping : an ascent ends when ``eval_metric`` has not improved for this many sweeps; None disables this
+    early_stopping : an ascent ends when ``eval_metric`` has not improved for this many sweeps; with None ``eval_set``
+        is measured and decides nothing
     eval_metric : metric on ``eval_set``; by default ``metric``
     random_state : seed for the starts and the feature order
 
@@ -99,7 +100,8 @@ class CoordinateAscent(LinearScores, Ranker):
                     gain = ascent.sweep(rng)
                     w = ascent.coef()
                     scored = None if monitor.valid is None else monitor.evaluate(linear_scores(monitor.valid.X, w))
-                    figure = ascent.value if scored is None or np.isnan(scored) else scored
+                    watches = self.early_stopping is None or scored is None or np.isnan(scored)
+                    figure = ascent.value if watches or scored is None else scored
                     unimproved = 0 if figure > own_best else unimproved + 1
                     own_best = max(own_best, figure)
                     if figure > best or np.isnan(best) or not self.coef_.any():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Mapping
+import copy
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from gainful.compute.estimators import clone
 from gainful.data.checks import skip_checks
 from gainful.data.dataset import RankingData
 from gainful.errors import DataError, ParameterError
+from gainful.metrics import metric
 from gainful.parameters.constraints import Constraint
 from gainful.rankers.base import Ranker
+from gainful.training.judge import Judge, script_of_first
 from gainful.training.monitor import Monitor, part_of_a_fit
 from gainful.training.shared_setup import share
 
@@ -70,14 +73,28 @@ def check_first_ranker(owner: str, init: Any) -> None:
         raise ParameterError(f"init of {owner} cannot be {type(first).__name__}, which {why}")
 
 
+@dataclass(frozen=True, eq=False)
+class _Same:
+    """A key that equals that of the same object; it keeps the object, so that no other can take its place."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
 def fit_first(init: Any, eval_metric: Any, data: RankingData, monitor: Monitor) -> Ranker:
     """Train the first ranker; trainings that share their set-up share it, too."""
     valid = monitor.valid if monitor.sets is None else monitor.sets.first
+    script = script_of_first.get()
 
     def fit() -> Ranker:
         first = first_ranker(init, eval_metric)
         try:
-            with skip_checks(), part_of_a_fit():
+            with skip_checks(), part_of_a_fit(), nullcontext() if script is None else Judge(script).use():
                 first.fit(data, eval_set=valid)
         except DataError as error:
             raise DataError(f"init={text_of(init)}: {error}; or leave out init") from error
@@ -85,8 +102,16 @@ def fit_first(init: Any, eval_metric: Any, data: RankingData, monitor: Monitor) 
             raise KeyboardInterrupt
         return first
 
-    key = (text_of(init), str(eval_metric), None if valid is None else zlib.crc32(valid.y.tobytes()))
-    return share(data, ("first model", key), fit)
+    # data counts by identity: other rows may have the same grades
+    return share(data, ("first model", text_of(init), metric(eval_metric), _Same(valid), _Same(script)), fit)
+
+
+def with_signs(first: Any, signs: Sequence[int]) -> Ranker:
+    """A copy of a linear ranker without the weights against these signs."""
+    found = copy.copy(first)
+    found.coef_ = np.where(found.coef_ * np.array(signs) < 0.0, 0.0, found.coef_)
+    found.__dict__.pop("certificate_", None)  # which is that of other weights
+    return found  # type: ignore[no-any-return]
 
 
 def add_scores(first: Ranker, data: RankingData) -> RankingData:

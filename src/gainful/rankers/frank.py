@@ -57,7 +57,8 @@ class FRank(BoostedSteps, Ranker):
     certainty : P* of every pair with different grades, above ½; 1 trusts every grade
     n_candidates : features evaluated exactly in each round
     directions : "both", or "up": only weights α > 0, so that scores never fall when a feature grows
-    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many rounds; None never stops
+    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many rounds, and keep the best
+        one; None keeps all rounds
     eval_metric : metric on ``eval_set`` that chooses the number of rounds
 
     Attributes

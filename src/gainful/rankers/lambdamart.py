@@ -33,7 +33,8 @@ class LambdaMART(EngineRanker):
     Grades may be any non-negative numbers, in any number: LightGBM sees the rank of a grade among the grades of the
     training data together with its gain, so its limits of 31 grades and of integers do not apply. It takes at most
     10,000 documents per query. The plain form, with all pairs and no normalisation, is
-    ``BoostedRanker(loss="lambda")``, named ``lambdamart-plain``; it has no such limits.
+    ``BoostedRanker(loss="lambda")``, named ``lambdamart-plain``; it has no such limits. Nor does it depend on the order
+    of the rows, by which LightGBM ranks ties: all documents, at the start.
 
     In addition to the parameters of every :class:`TreeRanker`:
 

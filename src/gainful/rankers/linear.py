@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +28,7 @@ from gainful.rankers.paths import C_CONSTRAINT, PathOverC, PathState, validation
 from gainful.rankers.spaces import C_RANGE
 from gainful.rankers.with_loss import WithLoss
 from gainful.solvers.bundle import Bundle, minimize_bundle
+from gainful.solvers.certificate import ConvergenceWarning
 from gainful.solvers.lbfgs import minimize_lbfgs
 from gainful.solvers.momentum import descend_stages, minimize_momentum
 from gainful.solvers.registry import SOLVERS, choose_solver
@@ -35,6 +37,8 @@ from gainful.training.monitor import Monitor
 
 if TYPE_CHECKING:
     from gainful.linear.tensor_risk import TensorLinearRisk
+
+LEAST_WEIGHT = 1e-9  # of a standardised feature; smaller ones are what a vanishing gradient leaves
 
 
 @dataclass(kw_only=True)
@@ -118,7 +122,17 @@ class LossMinimizer(WithLoss, PathOverC, Ranker):
         self.loss_ = self._loss()
         self._check_path(monitor)
         self.solver_ = self._solver(self.loss_)
-        self._follow_path(self._path_state(data, monitor), monitor)
+        state = self._path_state(data, monitor)
+        self._follow_path(state, monitor)
+        moved = np.abs(self.coef_ * np.where(np.isfinite(state.scales), state.scales, 0.0)).max(initial=0.0)
+        learnable = np.isfinite(state.scales).any() and (data.has_pairs or data.lowest_grade < data.highest_grade)
+        if moved < LEAST_WEIGHT and learnable and not self.loss_.convex:
+            warnings.warn(
+                f"{self._name_for_errors()} has learned nothing: no weight left 0, around which the loss is flat, as "
+                "where lists are far longer than its cut-off; use another loss, such as lambda",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
 
     def _fit_one(self, state: Any, C: float, monitor: Monitor) -> None:
         super()._fit_one(state, C, monitor)

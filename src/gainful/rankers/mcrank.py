@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
@@ -76,6 +76,11 @@ class McRank(TreeRanker):
 
     def _accepts_init_scores(self) -> bool:
         return self.mode == "regression"  # classes have one score each
+
+    def _why_not_monotone(self) -> str | None:
+        if self.mode == "classification":
+            return "(the odds of one grade fall where another's rise); use mode='ordinal' or mode='regression'"
+        return super()._why_not_monotone()
 
     def _fits_grades(self) -> bool:
         return self.mode == "regression" and self.relevance == "grade"
@@ -162,15 +167,27 @@ class McRank(TreeRanker):
             return Constant(float(self._grades.relevance[0]))
         return Trees(self.booster_, self.best_iteration_, self.n_jobs, link=self._link())
 
-    def predict_proba(self, X: Any) -> Array:
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags
+
+        tags = super().__sklearn_tags__()
+        if self.mode != "regression":  # it has predict_proba, though predict gives scores
+            tags.classifier_tags = ClassifierTags()
+        return tags
+
+    @property
+    def predict_proba(self) -> Callable[[Any], Array]:
         """Pr(g = k) of each row, (n_rows, K), in the order of ``classes_``; rows sum to 1.
 
         In ordinal mode these are differences of Pr(g ≥ k). Curves that cross are first replaced by the nearest ones
         that do not (least squares, weighted by T(k) − T(k − 1)), which preserves every row's expected relevance:
         ``predict_proba(X) @ T`` is ``predict(X)`` in both modes.
         """
-        self._check_fitted()
         self._refuse_regression("predict_proba")
+        return self._predict_proba
+
+    def _predict_proba(self, X: Any) -> Array:
+        self._check_fitted()
         matrix = self._features_to_score(X)
         if self._is_constant:
             return np.ones((matrix.shape[0], 1))

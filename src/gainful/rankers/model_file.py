@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import gainful
-from gainful.data.categories import check_categories
+from gainful.data.categories import check_categories, stored_categories
 from gainful.errors import FormatError, LibraryError, ParameterError, shorten
 from gainful.formats.files import reason
 from gainful.metrics import metric
@@ -94,7 +94,7 @@ def _description(model: Ranker, metrics: Mapping[str, float] | None) -> dict[str
         "params": plain(model._file_params()),
         "n_features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(name) for name in names],
-        "categories": plain(getattr(model, "categories_", None)),
+        "categories": stored_categories(getattr(model, "categories_", None)),
         "preprocessing": plain(model._preprocessing()),
         "eval_metric": str(model._validation_metric()),
         "training": plain(getattr(model, "training_", {})),

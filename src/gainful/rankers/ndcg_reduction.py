@@ -119,7 +119,7 @@ class NDCGReduction(LinearScores, Ranker):
                 fitted, w = self._classify(data.X, scales, *chosen)
                 objective = float(engine.shares @ engine.inverted_weights(row_scores(features, w)))
                 scored = None if monitor.valid is None else monitor.evaluate(row_scores(Features(monitor.valid.X), w))
-                if scored is None or np.isnan(scored) or scored > monitor.best_value or not monitor.history:
+                if monitor.is_best(scored) or not monitor.history:
                     self.coef_, self.intercept_, self.classifier_ = w, 0.0, fitted
                 if monitor.step(objective=objective, validation=scored, n_pairs=len(chosen[0])):
                     break

@@ -55,9 +55,8 @@ class NeuralRanker(WithLoss, Ranker):
     optimizer : "adam", "adamw" (weight decay separate from the gradient) or "sgd" (Nesterov momentum 0.9)
     learning_rate, weight_decay : of the optimizer; biases do not decay
     epochs : maximum number of passes over the training queries
-    early_stopping : with ``eval_set``, stop after this many epochs without improvement; None never stops. The best
-        epoch on ``eval_set`` is kept in any case. Losses with a schedule (reg-shf-sdcg) run all epochs and are
-        validated in the second half
+    early_stopping : with ``eval_set``, stop after this many epochs without improvement and keep the best one; None
+        keeps the last. Losses with a schedule (reg-shf-sdcg) run all epochs and are validated in the second half
     eval_metric : metric on ``eval_set``
     scale : "standard": subtract the mean of each feature and divide by its standard deviation, both over the training
         rows; None: features as given
@@ -74,6 +73,7 @@ class NeuralRanker(WithLoss, Ranker):
 
     space: ClassVar[Space] = NET_SPACE
     resumes: ClassVar[bool] = True
+    cost_without_validation: ClassVar[str | None] = ".04 to .10"
     accepts_init_scores: ClassVar[bool] = True
 
     loss: Any = parameter(
@@ -126,8 +126,8 @@ class NeuralRanker(WithLoss, Ranker):
         chosen, device = self._loss(), chosen_device(type(self).__name__, self.device)
         inputs = self._inputs_of(data)
         monitor.total = self.epochs
-        if monitor.valid is not None and not chosen.scheduled:
-            monitor.patience = self.early_stopping
+        runs_on = self.early_stopping is not None and chosen.scheduled
+        monitor.stop_early(self.epochs if runs_on else self.early_stopping)
         with limit_torch_threads(torch):
             weights = train_net(
                 chosen,

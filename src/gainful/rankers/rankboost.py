@@ -52,7 +52,8 @@ class RankBoost(BoostedSteps, Ranker):
     n_thresholds : maximum thresholds per feature, at quantiles of the rows; or "all"
     pairs : the initial D: "all" weights every pair equally (as in the paper), "query" every query
     directions : "both", or "up": only weights α > 0, so that scores never fall when a feature grows
-    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many rounds; None never stops
+    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many rounds, and keep the best
+        one; None keeps all rounds
     eval_metric : metric on ``eval_set`` that chooses the number of rounds
 
     Attributes

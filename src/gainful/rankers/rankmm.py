@@ -21,7 +21,7 @@ from gainful.linear.scaling import SCALE, ScaledRisk, Scaling
 from gainful.losses import loss
 from gainful.losses.margins import KERNELS, GradedPairs
 from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, Real, Seed, parameter
-from gainful.parameters.space import Space
+from gainful.parameters.space import Space, Values
 from gainful.rankers.base import Ranker
 from gainful.rankers.paths import C_CONSTRAINT, PathOverC, PathState
 from gainful.rankers.spaces import C_RANGE
@@ -106,6 +106,11 @@ class RankMM(PathOverC, Ranker):
     )
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
+
+    def _search_space(self) -> Space:
+        if self.solver == "auto" and self.loss != "average":  # their minimum ranks alike for nearly every C
+            return {"solver": Values("stochastic", why="C matters to its steps alone"), **self.space}
+        return self.space
 
     def _accepts_init_scores(self) -> bool:
         return self.solver == "auto"

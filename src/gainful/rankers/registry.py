@@ -314,7 +314,7 @@ RANKERS = Registry(
         "SmoothDCG",
         "Boosted trees; from regression to DCG with smoothed hinges.",
         kind="trees",
-        params={"variant": "reg-shf", "early_stopping": None},
+        params={"variant": "reg-shf"},
         paper=WU,
     ),
     RankerEntry(

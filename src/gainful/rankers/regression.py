@@ -27,9 +27,10 @@ class RegressionRanker(LinearScores, Ranker):
     """Linear regression on the relevance, with an l2 penalty.
 
     Minimises Σ_i ω_i (t_i − w·x_i − b)² + alpha Σ_j σ_j² w_j², where t is the grade or its gain 2^g − 1, less the
-    initial score if there is one; ω is the weight of the row, σ_j the standard deviation of feature j (1 with
-    ``scale=None``) and b an intercept, which is not penalised. Scores are expected relevances, which rank well when the
-    features carry a linear signal and the grades are not too skewed.
+    initial score if there is one; ω is the weight of the row over the mean weight of the queries, those of weight 0
+    left out, σ_j the standard deviation of feature j (1 with ``scale=None``) and b an intercept, which is not
+    penalised. Scores are expected relevances, which rank well when the features carry a linear signal and the grades
+    are not too skewed.
 
     Parameters
     ----------

@@ -84,9 +84,10 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
     scale : "standard": divide features by their standard deviations over the training rows, so that their units do not
         matter; X is not copied, and ``coef_`` are the weights of the original features. None: use the original features
     tol, max_iter : relative decrease of the objective required over ten iterations; maximum iterations per l1
-    early_stopping : stop one l1 when the validation metric has not risen for this many iterations; None never stops
-    eval_metric : metric on ``eval_set``. With one l1 the best iterate there is kept; with several, each contributes its
-        iterate of lowest objective, and the metric chooses among these
+    early_stopping : with one l1, stop when the validation metric has not risen for this many iterations and keep the
+        best iterate; None keeps the one of lowest objective
+    eval_metric : metric on ``eval_set``. With several l1, each contributes its iterate of lowest objective, and the
+        metric chooses among these
     random_state : seed for holding out a quarter of the queries if several l1 come without ``eval_set``; they are drawn
         by query id, regardless of data order
 
@@ -238,7 +239,7 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
             for l1 in values:
                 run = Run(l1, last=u, kept=u)
                 try:
-                    self._run(risk, run, monitor, each=len(values) == 1)
+                    self._run(risk, run, monitor, each=len(values) == 1 and self.early_stopping is not None)
                 finally:
                     if run.iteration:
                         runs.append(self._finish(risk, run, monitor))

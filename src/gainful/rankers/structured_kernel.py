@@ -42,6 +42,8 @@ _LINEAR = StructuredSVM.parameters
 class KernelStructuredSVM(FitsPath, Ranker):
     """The structured SVM of :class:`StructuredSVM` (convex bound) in the feature space of a kernel.
 
+    Products of kernels are BLAS's: the last bits depend on its threads, and on sparse or dense rows.
+
     The solution is w = Σ_i β_i φ(l_i) over landmarks l. With all training documents as landmarks (``n_landmarks=None``)
     this is the exact dual solution; with a random sample it is Nyström's approximation. Either way φ is the explicit
     map K(x, l) K(l, l)^(−1/2), on which the linear solver works; its certificate is valid for this problem.
@@ -87,7 +89,7 @@ class KernelStructuredSVM(FitsPath, Ranker):
         500, Maybe(inner=Integer(low=1), help="number of landmarks of Nyström's approximation; None is exact")
     )
     metric: Any = parameter("ndcg@10", _LINEAR["metric"])
-    C: float | Sequence[float] = parameter(1.0, _LINEAR["C"])
+    C: float | Sequence[float] = parameter(30.0, _LINEAR["C"])
     position_weights: Any = parameter("linear", _LINEAR["position_weights"])
     ties: str = parameter("average", _LINEAR["ties"])
     tol: float = parameter(1e-4, _LINEAR["tol"])

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from gainful.display import html
-from gainful.errors import shorten
+from gainful.errors import plural, shorten
 from gainful.metrics.conventions import show
+from gainful.statistics.quality import Quality
 
 if TYPE_CHECKING:
     from gainful.rankers.base import Ranker
@@ -42,12 +43,22 @@ def _fitted_facts(model: Ranker) -> Iterator[tuple[str, Any]]:
     yield "features", f"{model.n_features_in_:,}" + ("" if names is None else f": {html.first_of(names)}")
     if getattr(model, "n_iter_", 0):
         yield "iterations", f"{model.n_iter_:,}" + (" (interrupted)" if model.interrupted_ else "")
-    best = training.get("validation")
-    if best is not None and best["best"] is not None:
-        name = str(best["metric"]).partition("(")[0]
-        place = f"{best['queries']:,} validation queries, iteration {best['iteration']:,}"
-        yield name, f"{best['best']:.4f} on {place}"
+    reached = validation_quality(model)
+    if reached is not None:
+        yield reached.metric, f"{reached.figure} {reached.place}"
     for name, value in getattr(model, "metrics_", {}).items():
         yield f"{name} when saved", html.figure(value)
     for name, value in model._facts().items():
         yield name, show(value)
+
+
+def validation_quality(model: Ranker) -> Quality | None:
+    """What a model reached on its validation data; None without any."""
+    facts = getattr(model, "training_", {}).get("validation")
+    known = [row["validation"] for row in model.history_ if row.get("validation") is not None]
+    if facts is None or (facts["best"] is None and not known):
+        return None
+    best = max(known) if facts["best"] is None else facts["best"]
+    name = str(facts["metric"]).partition("(")[0]
+    on = f"{plural(facts['queries'], 'validation query', 'validation queries')}, iteration {facts['iteration']:,}"
+    return Quality(name, best, on, "choosing the iteration" if len(known) > 1 else "")

@@ -185,8 +185,7 @@ class BoostedSteps:
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         monitor.total = self.n_rounds
-        if monitor.valid is not None:
-            monitor.patience = self.early_stopping
+        monitor.stop_early(self.early_stopping)
         loss = self._loss(data)
         steps: list[Step] = []
         with monitor:

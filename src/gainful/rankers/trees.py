@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.compute.memory import size_text
-from gainful.data.categories import named_by_words
+from gainful.data.categories import unordered
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array, FeatureFacts
 from gainful.data.size import DataSize
@@ -34,7 +35,7 @@ from gainful.parameters.constraints import (
     patience,
 )
 from gainful.parameters.space import Space
-from gainful.rankers.base import Ranker
+from gainful.rankers.base import LinearScores, Ranker
 from gainful.rankers.first_model import (
     RankerSpec,
     add_scores,
@@ -44,9 +45,11 @@ from gainful.rankers.first_model import (
     pack_first,
     text_of,
     unpack_first,
+    with_signs,
 )
 from gainful.rankers.scorers import Scorer, Sum, Trees
 from gainful.rankers.spaces import TREE_SPACE
+from gainful.solvers.certificate import ConvergenceWarning
 from gainful.training.monitor import Monitor
 from gainful.trees.booster_text import check_booster_text
 from gainful.trees.grow import (
@@ -74,15 +77,17 @@ class TreeRanker(Ranker):
 
     Parameters
     ----------
-    n_trees : maximum number of trees; early stopping on ``eval_set`` keeps fewer
+    n_trees : maximum number of trees; ``early_stopping`` on ``eval_set`` keeps fewer
     n_leaves, learning_rate, min_docs_in_leaf : size of a tree, shrinkage, minimum documents per leaf
     subsample : share of the queries each tree sees
     colsample : share of the features each tree sees
     l2 : l2 penalty on leaf values
     bins : histogram bins per feature; "exact" gives every distinct value its own bin
-    monotone : −1, 0 or 1 for each feature, or a mapping from features (number or name) to signs
+    monotone : −1, 0 or 1 for each feature, or a mapping from features (number or name) to signs: scores never fall, or
+        never rise, as the feature grows. With ``init``, a linear ranker, whose weights of another sign become 0
     categorical : features that hold categories (whole numbers ≥ 0), by number or name; features of text always do
-    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many trees; None never stops
+    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many trees, and keep the best
+        iteration; None keeps all trees. Losses with a schedule (reg-shf-sdcg) grow all of them and keep the best
     eval_metric : metric on ``eval_set``, by which the best iteration is chosen
     init : a ranker to train first, such as "listnet": the trees start from its scores, and the model is the sum of
         both. It must suit what the trees fit: "regression" for squared errors, "listnet" for most ranking losses
@@ -96,6 +101,7 @@ class TreeRanker(Ranker):
     booster_ : the ``lightgbm.Booster`` of the model, which ends with the best iteration; with ``init``, its scores are
         added to those of ``init_``
     init_ : the fitted ranker of ``init``
+    monotone_ : the sign of each feature that the trees keep to, or None
     best_iteration_ : iterations in ``booster_``; ``n_iter_`` also counts those grown after the best one and dropped
     feature_importances_ : total gain of the splits on each feature; the part of ``init_`` is not in it
     """
@@ -107,6 +113,7 @@ class TreeRanker(Ranker):
     weighs_documents: ClassVar[bool] = True
     accepts_init_scores: ClassVar[bool] = True
     resumes: ClassVar[bool] = True
+    cost_without_validation: ClassVar[str | None] = ".02"
     space: ClassVar[Space] = TREE_SPACE
     _keeps_all_trees: ClassVar[bool] = False  # set by those who decide later where the model ends, by ``_end_with``
     _init_spec: ClassVar[str | None] = None  # ``init`` of the fitted model
@@ -210,6 +217,10 @@ class TreeRanker(Ranker):
         """Those of ``engine_params`` that are LightGBM's."""
         return self.engine_params
 
+    def _patience(self) -> int | None:
+        """The trees without improvement that end training; None keeps all trees."""
+        return self.early_stopping
+
     def _grow(
         self,
         data: Dataset,
@@ -223,13 +234,13 @@ class TreeRanker(Ranker):
 
         Returns the scale of the gradients, if the objective has one and a tree used it.
         """
-        if monitor.valid is not None:
-            monitor.patience = self.early_stopping
+        monitor.stop_early(self._patience())
         if monitor.valid is not None and monitor.valid.whole is None and data.whole is not None:
             raise DataError("eval_set is on a cluster and X is not; put both on the cluster, or neither")
-        data = self._start_from_init(data, monitor)
+        constraints = self._constraints(data)
+        data = self._start_from_init(data, monitor, constraints.get("monotone_constraints"))
         start = self._trees_to_continue(data, monitor)
-        settings = {**self._lightgbm_params(), **self._constraints(data), **(params or {})}
+        settings = {**self._lightgbm_params(), **constraints, **(params or {})}
         about: dict[str, Any] = {
             "categorical": self._categories(data),
             "exact_bins": self.bins == "exact",
@@ -259,12 +270,24 @@ class TreeRanker(Ranker):
             scale = getattr(objective, "scale", None)
         self.best_iteration_ = monitor.best_iteration
         self.booster_ = booster if self._keeps_all_trees else first_iterations(booster, self.best_iteration_)
+        self.monotone_ = constraints.get("monotone_constraints")
+        if not self._keeps_all_trees and not booster.feature_importance("split", self.best_iteration_).any():
+            self._warn_of_no_split(data)
         return scale
+
+    def _warn_of_no_split(self, data: Dataset) -> None:
+        if data.lowest_grade == data.highest_grade and not data.has_pairs:
+            return  # which check_data says
+        cause = "none lowers the loss, as if the features were constant or said nothing about the grades"
+        if data.n_rows < 2 * self.min_docs_in_leaf:
+            cause = f"min_docs_in_leaf={self.min_docs_in_leaf} leaves no room for a split among {data.n_rows} documents"
+        told = f"{type(self).__name__}: no tree has a split, so all scores are equal; {cause}; lower min_docs_in_leaf"
+        warnings.warn(told, ConvergenceWarning, stacklevel=5)
 
     def _end_with(self, iteration: int, *, cut: bool = True) -> None:
         """Let the fitted model end with this iteration; without ``cut``, later trees stay in ``booster_``."""
         self.best_iteration_ = iteration
-        if "validation" in self.training_:
+        if "validation" in self.training_ and 0 < iteration <= len(self.history_):
             best = float(self.history_[iteration - 1]["validation"])
             self.training_["validation"] |= {"iteration": iteration, "best": best if np.isfinite(best) else None}
         if cut:
@@ -276,7 +299,7 @@ class TreeRanker(Ranker):
         if hasattr(self, "booster_"):
             self.booster_ = release_data(self.booster_)
 
-    def _start_from_init(self, data: Dataset, monitor: Monitor) -> Dataset:
+    def _start_from_init(self, data: Dataset, monitor: Monitor, signs: Sequence[int] | None) -> Dataset:
         """The data with the scores of ``init`` as its initial scores; the same for the validation data."""
         goes_on = self.warm_start and hasattr(self, "booster_")
         spec = text_of(self.init)
@@ -290,7 +313,8 @@ class TreeRanker(Ranker):
         if data.whole is None:
             raise DataError(f"{type(self).__name__} with init cannot train on a cluster; leave out init or the cluster")
         if not goes_on:
-            self._keep_init(fit_first(self.init, self.eval_metric, data.whole, monitor))
+            first = fit_first(self.init, self.eval_metric, data.whole, monitor)
+            self._keep_init(first if signs is None else with_signs(first, signs))
         if monitor.valid is not None:
             monitor.valid = add_scores(self.init_, monitor.valid.whole)
         return add_scores(self.init_, data.whole)
@@ -324,6 +348,10 @@ class TreeRanker(Ranker):
             raise DataError(
                 "X has other categories in its features of text than the trees to continue; set warm_start=False to "
                 "start afresh"
+            )
+        if self._constraints(data).get("monotone_constraints") != self.monotone_:
+            raise ParameterError(
+                f"the trees to continue grew with monotone={self.monotone_}; keep that, or set warm_start=False"
             )
         start = lgb.Booster(model_str=self.booster_.model_to_string(num_iteration=self.best_iteration_))
         grown = start.current_iteration()
@@ -398,11 +426,18 @@ class TreeRanker(Ranker):
                     f"monotone of {type(self).__name__} must have one sign for each of the {data.n_features} features, "
                     f"had {len(signs)}"
                 )
-        return {"monotone_constraints": signs}
+        for j in self._categories(data):
+            if signs[j]:
+                name = j if data.feature_names is None else data.feature_names[j]
+                raise ParameterError(
+                    f"monotone of {type(self).__name__} has a sign for feature {name!r}, which holds categories; leave "
+                    "out the sign, or give the feature as a number"
+                )
+        return {"monotone_constraints": signs} if any(signs) else {}
 
     def _categories(self, data: Dataset) -> list[int]:
         named = {self._place(feature, data, "categorical") for feature in self.categorical or ()}
-        return sorted({*named, *named_by_words(data.categories)})
+        return sorted({*named, *unordered(data.categories)})
 
     def _place(self, feature: Any, data: Dataset, parameter: str) -> int:
         """The column of a feature given by number or name."""
@@ -433,6 +468,16 @@ class TreeRanker(Ranker):
                     f"{self._name_for_errors()} cannot start from another ranker's scores; leave out init"
                 )
             check_first_ranker(type(self).__name__, self.init)
+        if self.monotone is not None and (why := self._why_not_monotone()):
+            raise ParameterError(f"monotone of {self._name_for_errors()} does not hold {why}")
+
+    def _why_not_monotone(self) -> str | None:
+        """When ``monotone`` would not hold, and what to use."""
+        if self.init is not None and not isinstance(first_ranker(self.init, self.eval_metric), LinearScores):
+            return f"with init={text_of(self.init)}; use a linear ranker such as listnet, or leave out init"
+        if any((self.engine_params or {}).get(name) for name in LINEAR_LEAVES):
+            return "with linear leaves; leave them out of engine_params"
+        return None
 
     def _find_correction(self, data: Dataset, debias: Any, max_bytes: int | str | None) -> Correction | None:
         correction = super()._find_correction(data, debias, max_bytes)
@@ -465,6 +510,7 @@ class TreeRanker(Ranker):
             **(pack_first(self.init_) if hasattr(self, "init_") else {}),
             "booster": self.booster_.model_to_string(num_iteration=self.best_iteration_, importance_type="gain"),
             "best_iteration": self.best_iteration_,
+            "monotone": self.monotone_,
         }
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
@@ -474,6 +520,10 @@ class TreeRanker(Ranker):
         if not 0 <= self.best_iteration_ <= check_booster_text(state["booster"], self.n_features_in_):
             raise ValueError("best_iteration is not one of the iterations")
         self.booster_ = first_iterations(lgb.Booster(model_str=state["booster"]), self.best_iteration_)
+        signs = state["monotone"]
+        if signs is not None and (len(signs) != self.n_features_in_ or any(sign not in (-1, 0, 1) for sign in signs)):
+            raise ValueError("monotone is not a sign for each feature")
+        self.monotone_ = signs
         if "init" in state:
             self._keep_init(unpack_first(state, self.n_features_in_, self.categories_))
 

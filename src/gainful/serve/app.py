@@ -162,8 +162,9 @@ class App:
     @staticmethod
     def _compute_here(job: Job, work: Work, body: bytes) -> Answer | None:
         """The answer to a request that costs less than waking a thread for it; None for others."""
-        if work not in TAKE_MATRICES or len(body) > QUICK_BODY or not job.is_quick:
+        if work not in TAKE_MATRICES or len(body) > QUICK_BODY or not job.may_be_quick:
             return None
+        job.is_quick = True
         try:
             return work(job, body)
         except NotQuickError:

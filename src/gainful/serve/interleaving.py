@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,15 @@ class Interleaver:
         }
 
 
+@dataclass
+class Lists:
+    """What a request is answered with: for each query the order to show and its impression id, and the lines to log."""
+
+    orders: list[Array] = field(default_factory=list)
+    impressions: list[str | None] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+
 @dataclass(frozen=True)
 class Experiment:
     """The interleaving of one request: both models as they were when it arrived."""
@@ -134,19 +143,17 @@ class Experiment:
 
     def interleave(
         self, ids: Sequence[Sequence[Any]], orders: Sequence[Array], others: Sequence[Array], top: int | None
-    ) -> tuple[list[Array], list[str | None]]:
-        """For each query the order to show and its impression id, from the orders of both models.
+    ) -> Lists:
+        """The lists to show, from the orders of both models.
 
         The first documents are interleaved; those below are in the order of the first model.
         """
         length = min(self.interleaver.length, top or self.interleaver.length)
-        mixed: list[Array] = []
-        impressions: list[str | None] = []
-        lines: list[str] = []
+        mixed = Lists()
         for number, (names, order, other) in enumerate(zip(ids, orders, others, strict=True)):
             if not len(order):
-                mixed.append(order)
-                impressions.append(None)
+                mixed.orders.append(order)
+                mixed.impressions.append(None)
                 continue
             found = interleave(
                 order[:length].tolist(),
@@ -157,12 +164,15 @@ class Experiment:
             )
             shown = Interleaved(tuple(names[i] for i in found.documents), found.credit, found.method)
             impression, line = impression_line(self.request, number, shown, (self.first.version, self.second.version))
-            mixed.append(np.concatenate([found.documents, order[~np.isin(order, found.documents)]]).astype(np.intp))
-            impressions.append(impression)
-            lines.append(line)
-        if lines and not self.interleaver.log.append(lines):
-            return list(orders), [None] * len(orders)
-        return mixed, impressions
+            below = order[~np.isin(order, found.documents)]
+            mixed.orders.append(np.concatenate([found.documents, below]).astype(np.intp))
+            mixed.impressions.append(impression)
+            mixed.lines.append(line)
+        return mixed
+
+    def log(self, mixed: Lists) -> bool:
+        """Log what is about to be shown; False if it cannot be, and must not be shown."""
+        return not mixed.lines or self.interleaver.log.append(mixed.lines)
 
     def skip(self, n: int, why: str) -> None:
         self.interleaver.log.skip(n, why)

@@ -54,6 +54,8 @@ class Middleware:
 
     def refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
         """Status and line for a request that is not allowed."""
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            return 400, "the request has several Host headers; send one"
         if self._token is None:
             if not _names_this_machine(headers.get(b"host", b"")):
                 return 403, "the Host header names another machine; to reach the server by name, start it with a token"

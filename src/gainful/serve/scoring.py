@@ -17,11 +17,11 @@ import numpy as np
 from gainful.data.categories import Categories, encode_features
 from gainful.data.limits import large_feature_text
 from gainful.data.rows import Array, chunks, scan_features
-from gainful.errors import DataError, GainfulError
+from gainful.errors import DataError, GainfulError, shorten
 from gainful.explanation.explain import feature_row, pair_explanation, row_explanation
 from gainful.rankers.base import LinearScores
 from gainful.serve import plain_bodies
-from gainful.serve.interleaving import Experiment, why_not_together
+from gainful.serve.interleaving import Experiment, Lists, why_not_together
 from gainful.serve.model_slot import Served
 from gainful.serve.npy_bodies import read_matrix
 from gainful.serve.plain_bodies import Plain, read_plain
@@ -90,18 +90,28 @@ class Job:
     ):
         self.served, self.deadline, self.max_rows, self.experiment = served, deadline, max_rows, experiment
         self.is_npy = is_npy  # the body is a matrix, not JSON
-        self.is_quick = experiment is None and isinstance(served.model, LinearScores)
+        self.may_be_quick = experiment is None and isinstance(served.model, LinearScores)
+        self.is_quick = False  # whether what is not quick is to be given up
 
     def rank(self, body: bytes) -> Answer:
         """``POST /rank``"""
         request, queries, X = self._rank_request(body)
+        _refuse_equal_ids(queries)
         scores = self._scores(X, [len(query.documents) for query in queries])
         orders = _orders(queries, scores)
-        impressions: list[str | None] = []
-        if self.experiment is not None:
-            orders, impressions = self._interleave(self.experiment, request, queries, X, orders, body)
-        ranked, start = [], 0
-        for number, (query, order) in enumerate(zip(queries, orders, strict=True)):
+        if self.experiment is None:
+            return self._answer(request, queries, X, scores, Lists(orders))
+        mixed = self._interleave(self.experiment, request, queries, X, orders, body)
+        if mixed is not None:
+            answer = self._answer(request, queries, X, scores, mixed)
+            self._check_time()
+            if self.experiment.log(mixed):
+                return answer
+        return self._answer(request, queries, X, scores, Lists(orders, [None] * len(orders)))
+
+    def _answer(self, request: Ranking, queries: Groups, X: Array, scores: Array, lists: Lists) -> Answer:
+        ranked, start, impressions = [], 0, lists.impressions
+        for number, (query, order) in enumerate(zip(queries, lists.orders, strict=True)):
             end = start + len(query.documents)
             documents = self._rank(query.documents, X[start:end], scores[start:end], order, request)
             impression = {"impression": impressions[number]} if impressions else {}
@@ -116,8 +126,8 @@ class Job:
 
     def _interleave(
         self, experiment: Experiment, request: Ranking, queries: Groups, X: Array, orders: list[Array], body: bytes
-    ) -> tuple[list[Array], list[str | None]]:
-        """The orders to show and their impression ids; the orders given if the second model cannot take part."""
+    ) -> Lists | None:
+        """The lists to show; None if the second model cannot take part."""
         second = Job(experiment.second, self.deadline, self.max_rows, is_npy=self.is_npy)
         why = why_not_together(self.served, second.served)
         if why is None:
@@ -130,7 +140,7 @@ class Job:
                 ids = [[_id_of(one, i) for i, one in enumerate(query.documents)] for query in queries]
                 return experiment.interleave(ids, orders, others, request.top)
         experiment.skip(len(queries), why)
-        return orders, [None] * len(orders)
+        return None
 
     def _orders_for(self, queries: Groups, X: Array, body: bytes, other: Served) -> list[Array]:
         """The orders of a request that was read for another model; words have other numbers in this one."""
@@ -346,6 +356,26 @@ def _orders(queries: Groups, scores: Array) -> list[Array]:
 
 def _id_of(document: AnyDocument, place: int) -> str | int:
     return place if document.id is None else document.id
+
+
+def _refuse_equal_ids(queries: Groups) -> None:
+    """Raise if two documents of a query have the same id, as text: clicks on them could not be told apart."""
+    place = _document_place(queries)
+    start = 0
+    for query in queries:
+        ids = [document.id for document in query.documents]
+        if (types := set(map(type, ids))) == {type(None)}:
+            ids = []  # they are numbered
+        elif len(types) > 1:  # numbers beside texts, or beside places
+            ids = [str(_id_of(one, i)) for i, one in enumerate(query.documents)]
+        if len(set(ids)) < len(ids):
+            first: dict[Any, int] = {}
+            i = next(i for i, one in enumerate(ids) if first.setdefault(one, i) != i)
+            raise DataError(
+                f"{place(start + i)} has the id of {place(start + first[ids[i]])}, {shorten(ids[i])}; the documents of "
+                "a query need different ids, also as text"
+            )
+        start += len(query.documents)
 
 
 def _document_place(queries: Groups) -> Callable[[int], str]:

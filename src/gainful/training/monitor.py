@@ -59,9 +59,14 @@ def part_of_a_fit() -> Iterator[None]:
         _inside.reset(before)
 
 
+def is_part_of_a_fit() -> bool:
+    """Whether this training is part of another one."""
+    return _inside.get()
+
+
 def call_after_fit(model: Any) -> None:
     """Tell everyone in ``AFTER_FIT`` about a training that has succeeded."""
-    if not _inside.get():
+    if not is_part_of_a_fit():
         for callback in tuple(AFTER_FIT):
             callback(model)
 
@@ -72,12 +77,14 @@ class Monitor:
 
     A loop runs inside ``with monitor:`` and calls :meth:`step` once per iteration; ``step`` says when to stop. Ctrl-C
     inside the block, after at least one finished iteration, ends training instead of raising: the ranker keeps
-    ``best_iteration`` and ``interrupted`` is set.
+    ``best_iteration`` and ``interrupted`` is set. That is the best one on the validation data; the newest without
+    such data, or where :meth:`stop_early` was told never to stop.
     """
 
     metric: Metric
     valid: Any = None  # a RankingData; any Dataset for rankers that accept shards
     patience: int | None = None
+    keeps_newest: bool = False
     total: int | None = None
     callback: ProgressCallback | None = None
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -174,8 +181,7 @@ class Monitor:
             row |= self._means
         self._means = {}
         self.history.append(row | more)
-        # Without validation data, or while its metric is undefined, the newest model is the best one.
-        if validation is None or np.isnan(validation) or validation > self.best_value:
+        if self.is_best(validation):
             self.best_iteration = iteration
             self.best_value = -np.inf if validation is None or np.isnan(validation) else validation
         if self.callback is not None and self.callback(
@@ -184,6 +190,14 @@ class Monitor:
             self._interrupt()
             return True
         return self.out_of_patience
+
+    def stop_early(self, patience: int | None) -> None:
+        """Stop once the best iteration is ``patience`` iterations ago, and keep it; None: keep every iteration."""
+        self.patience, self.keeps_newest = patience, patience is None
+
+    def is_best(self, validation: float | None) -> bool:
+        """Whether the newest model is the one to keep; it is while the metric is undefined."""
+        return self.keeps_newest or validation is None or bool(np.isnan(validation) or validation > self.best_value)
 
     def validate_last(self, validation: float | None) -> None:
         """Set the validation metric of the last iteration, for solvers that measure after their last step."""

@@ -7,13 +7,11 @@ conventions, Ctrl-C keeps the trees so far, and an objective may change from one
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from gainful.compute.estimators import ConvergenceWarning
 from gainful.compute.randomness import seed_from
 from gainful.compute.threads import openmp_threads, step_context
 from gainful.data.dataset import RankingData
@@ -154,7 +152,6 @@ def grow_trees(
         booster = _new_booster(params, train, held_out, growth)
         if growth.start is None and objective is not None and not can_split(train):
             # LightGBM accepts no gradients for trees without a split: no trees, and all scores are 0
-            warn_if_leaves_are_too_large(data, params)
             return booster
         with monitor:
             for _ in growth.trees(n_trees):
@@ -317,17 +314,6 @@ def draws_at_random(params: Mapping[str, Any]) -> bool:
     """Whether one tree may find a split where another found none, because each sees a sample."""
     shares = ("feature_fraction", "feature_fraction_bynode", "bagging_fraction")
     return any(float(params.get(name, 1.0)) < 1.0 for name in shares) or bool(params.get("extra_trees"))
-
-
-def warn_if_leaves_are_too_large(data: RankingData, params: Mapping[str, Any]) -> None:
-    least = int(params["min_data_in_leaf"])
-    if data.n_rows < 2 * least:
-        warnings.warn(
-            f"min_docs_in_leaf={least} leaves no room for a split among {data.n_rows} documents, so all scores are "
-            "equal; lower it",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
 
 
 def _new_booster(params: dict[str, Any], train: Any, valid: Any, growth: Growth) -> Any:

@@ -20,7 +20,7 @@ from gainful.data.rows import Array
 from gainful.errors import DataError, GainfulError, MissingExtraError, ParameterError, UnknownNameError
 from gainful.nets.device import tensor_device
 from gainful.training.monitor import Monitor
-from gainful.trees.grow import Objective, predict_rows, training_threads, warn_if_leaves_are_too_large
+from gainful.trees.grow import Objective, predict_rows, training_threads
 from gainful.trees.query_sampling import QuerySample
 from gainful.trees.row_chunks import chunks_of
 from gainful.trees.scoring import CompiledTrees
@@ -110,7 +110,6 @@ def grow_by_xgboost(
         settings["nthread"] = training_threads(n_jobs, data)
     draws = any(params.get(f"colsample_by{part}", 1) < 1 for part in ("tree", "level", "node"))
     another_may_split = sample is not None or draws or getattr(objective, "changes", False)
-    warn_if_leaves_are_too_large(data, {"min_data_in_leaf": min_docs_in_leaf})
     grown: list[dict[str, Any]] = [] if start is None else list(tree_sections(start.model_to_string()))
     try:
         train = xgb.QuantileDMatrix(rows.X, max_bin=params["max_bin"], nthread=settings["nthread"])

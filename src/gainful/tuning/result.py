@@ -17,6 +17,7 @@ from gainful.metrics import Metric
 from gainful.parameters.space import Space
 from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
+from gainful.statistics.quality import Quality
 
 SHOWN = 10  # trials in a notebook
 
@@ -27,7 +28,7 @@ class TuneResult:
 
     ``trials`` has one mapping per trial: ``trial`` (its number; 0 is the ranker as given), ``params``, ``state``
     ("done", "pruned" or "failed"), ``value`` (None unless done), ``iterations``, ``best_iteration``, ``seconds``,
-    ``models`` (how many it trained) and ``kept`` (which of several C or l1 validation chose).
+    ``models`` (how many it trained), ``kept`` (which of several C or l1 validation chose) and ``warnings``.
     ``model`` is the ranker trained with the best parameters, or None without ``refit``.
     """
 
@@ -54,6 +55,16 @@ class TuneResult:
         """How much better the best trial is than the ranker as given, on the validation data."""
         first = self.trials_by_number.get(0)
         return None if first is None or first["value"] is None else self.best_value - first["value"]
+
+    @property
+    def quality(self) -> Quality:
+        """The best value, on queries that chose its parameters."""
+        n = sum(row["value"] is not None for row in self.trials)
+        best = self.trials_by_number[self.best_trial]
+        gain = "" if self.gain is None else f" ({self.gain:+.4f} over the parameters given)"
+        stopped = "choosing the iteration" if (best["iterations"] or 0) > 1 else ""
+        used_for = f"choosing among {n} trials" if n > 1 else stopped
+        return Quality(str(self.metric), self.best_value, f"the validation queries{gain}", used_for)
 
     def table(self, width: int = 120) -> str:
         """The trials as text, best first."""
@@ -97,9 +108,7 @@ class TuneResult:
     def _summary(self) -> str:
         found = ", ".join(f"{name}={_short(value)}" for name, value in self.best_params.items()) or "nothing to tune"
         states = [row["state"] for row in self.trials]
-        parts = [f"{self.ranker}: {found}", f"validation {self.metric} {self.best_value:.4f}"]
-        if self.gain is not None:
-            parts.append(f"{self.gain:+.4f} over the parameters given")
+        parts = [f"{self.ranker}: {found}", str(self.quality)]
         parts.append(f"{len(states)} trials by {self.search} search, seed {self.seed}")
         parts += [f"{states.count(state)} {state}" for state in ("pruned", "failed") if state in states]
         if self.workers is not None:
@@ -155,6 +164,7 @@ class TuneResult:
                 "best_value": self.best_value,
                 "best_trial": self.best_trial,
                 "gain": self.gain,
+                "used_for": self.quality.used_for,
                 "interrupted": self.interrupted,
                 "trials": self.trials,
             }

@@ -8,6 +8,7 @@ the defaults on the validation data.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -52,6 +53,12 @@ class Search:
         if self.kind == "grid":
             return len(self._grid)
         return None if self.space else 1
+
+    @property
+    def unvaried(self) -> list[str]:
+        """The parameters for which a grid of this size has the ranker's own value alone."""
+        tried = {name: {repr(row[name]) for row in self._grid} for name in self.space}
+        return [name for name, values in tried.items() if self._grid and len(values) == 1]
 
     def propose(self, i: int, finished: Sequence[tuple[Mapping[str, Any], float]] = ()) -> Params:
         """The parameters of trial ``i``, given (parameters, value) of the earlier trials it may use."""
@@ -103,10 +110,11 @@ def _sobol(n_dimensions: int, seed: int, exponent: int) -> Any:
 
 
 def grid(space: Space, first: Mapping[str, Any], most: int) -> list[Params]:
-    """At most ``most`` trials: ``first``, then all combinations of points that cover each dimension.
+    """``first``, then all combinations of points that cover each dimension: ``most`` trials, or one more.
 
     Every dimension starts with its value in ``first``. In turn, each gets one more point (two at first; all values of a
-    :class:`Values`) while the product stays within the budget.
+    :class:`Values`) while the trials stay within the budget. Values whose combinations fill it are all tried, and
+    ``first`` is one more if it is none of them.
     """
     points: dict[str, list[Any]] = {name: [first[name]] for name in space}
     counts = dict.fromkeys(space, 1)
@@ -118,7 +126,10 @@ def grid(space: Space, first: Mapping[str, Any], most: int) -> list[Params]:
                 continue
             finer = dimension.points(counts[name] + 1)
             tried = points | {name: finer}
-            if finer != points[name] and len(_combinations(tried, first)) <= most:
+            combinations = math.prod(map(len, tried.values()))
+            if not isinstance(dimension, Values):
+                combinations = len(_combinations(tried, first))
+            if finer != points[name] and combinations <= most:
                 points, growing = tried, True
                 counts[name] += 1
     return _combinations(points, first)

@@ -49,6 +49,7 @@ CHECKS: dict[str, Callable[[Any], bool]] = {
     "best_iteration": lambda value: value is None or is_count(value, 1),
     "seconds": is_time,
     "elapsed": is_time,
+    "warnings": lambda value: isinstance(value, list) and all(isinstance(text, str) for text in value),
 }
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from gainful.data.size import stored_values
 from gainful.data.splits import Split
 from gainful.display.progress import Bar
 from gainful.errors import GainfulError
+from gainful.errors.kept import noted, warnings_withheld
 from gainful.metrics import Metric, metric
 from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
@@ -133,9 +133,7 @@ class Trials:
             if (limit is None or i < limit) and (i == 0 or seconds is None or row["elapsed"] < seconds)
         }
         workers = min(self.budget.n_jobs, LAG) if self._waits else self.budget.n_jobs
-        # The final training repeats the warnings about the chosen parameters. Set once: all threads share the filters.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
+        with warnings_withheld():
             try:
                 numbers = self._numbers()
                 if workers > 1:
@@ -197,6 +195,8 @@ class Trials:
         return not self._waits or all(j > i - LAG for j in running.values())
 
     def _limit(self) -> int | None:
+        if self.search.kind == "grid":  # which the budget has bounded
+            return self.search.size
         sizes = [n for n in (self.budget.trials, self.search.size) if n is not None]
         return min(sizes) if sizes else None
 
@@ -229,7 +229,8 @@ class Trials:
             return row | {"state": "stopped"}
         fits = _Fits()
         try:
-            self._fit_and_measure(params, watch, fits)
+            with noted() as notes:
+                self._fit_and_measure(params, watch, fits)
         except KeyboardInterrupt:
             self._end()
             return row | {"state": "stopped"}
@@ -257,6 +258,7 @@ class Trials:
             "curve": [list(point) for point in curve],
             "seconds": time.perf_counter() - began,
             "elapsed": self._elapsed(),
+            "warnings": notes,
         }
 
     def _fit_and_measure(self, params: Mapping[str, Any], watch: _Watch, fits: _Fits) -> None:
@@ -370,8 +372,6 @@ def _training_metric(model: Ranker) -> Metric | None:
 
 
 def kept_iteration(model: Ranker) -> int:
-    """The iteration a fitted ranker kept: the best on its validation data, or the last without any."""
-    scored = [-np.inf if row["validation"] is None else row["validation"] for row in model.history_]
-    if np.count_nonzero(np.isfinite(scored)) < 2:
-        return int(model.n_iter_)
-    return int(np.nanargmax(scored)) + 1
+    """The iteration a fitted ranker kept."""
+    facts = getattr(model, "training_", {}).get("validation")
+    return int(model.n_iter_ if facts is None else facts["iteration"])

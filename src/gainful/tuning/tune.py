@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look, folds, split
 from gainful.display.progress import callback_of
 from gainful.errors import GainfulError, ParameterError, UnknownNameError, read_options_words, wording
+from gainful.errors.kept import show_kept
 from gainful.errors.keywords import explain_keywords
 from gainful.inputs.parts import open_parts
 from gainful.metrics import Metric, metric, refuse_storing
@@ -127,6 +129,8 @@ def tune(
         found = job.result()
         if refit is not False and not found.interrupted:
             found.model = plan.final_model(found, parts, whole, None if callback is None else job.report_refit)
+    if found.model is None:  # whose training repeats the warnings about the chosen parameters
+        show_kept(f"{found.ranker} with the best parameters", found.trials_by_number[found.best_trial]["warnings"], 3)
     return found
 
 
@@ -237,6 +241,14 @@ class TuningJob:
         self.base = base_ranker(model, plan.metric, fixed)
         self.base._check_parameters()
         self.search = plan.make_search(self.base, dimensions)
+        if self.search.unvaried:
+            enough = math.prod(len(dimension.points(2)) for dimension in dimensions.values()) + 1
+            warnings.warn(
+                f"a grid of {plan.budget.trials} trials leaves {', '.join(self.search.unvaried)} of {label} unchanged: "
+                f"give {enough} trials to vary every parameter, or fix some",
+                UserWarning,
+                stacklevel=3,
+            )
         self._store = store
         self.trials: Trials | None = None
 

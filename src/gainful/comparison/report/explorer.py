@@ -15,7 +15,6 @@ from gainful.comparison.further import segment_names
 from gainful.comparison.to_dict import TOP, best_two, ranks_of
 from gainful.data.rows import Array
 from gainful.persistence.jsonable import plain
-from gainful.statistics.paired import difference_intervals
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison
@@ -85,16 +84,10 @@ def _pairs(comparison: Comparison, labels: Sequence[str]) -> list[list[float | N
     pairs = list(combinations(labels, 2))
     if not pairs:
         return []
-    columns = np.column_stack([comparison.differences(a, b, comparison.headline) for a, b in pairs])
+    columns = comparison.weighted_differences(pairs, comparison.headline)
     low = high = np.full(len(pairs), np.nan)
     if columns.size <= PAIR_CELLS:
-        low, high = difference_intervals(
-            columns,
-            level=comparison.level,
-            highest=comparison.headline.bounds[1],
-            binary=np.array([comparison.is_binary(comparison.headline, pair) for pair in pairs]),
-            seed=comparison.seed,
-        )
+        low, high = comparison.difference_intervals(pairs, comparison.headline)
     found: list[list[float | None]] = []
     for i in range(len(pairs)):
         d = columns[~np.isnan(columns[:, i]), i]

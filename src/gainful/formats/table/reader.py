@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from gainful.data.categories import Categories, encode_words
 from gainful.data.dataset import RankingData
+from gainful.data.frames import categoricals, in_order
 from gainful.data.rows import Array, check_row_weights, group_rows, query_of_rows, weight_fields
 from gainful.errors import DataError, FormatError, UnknownNameError, brief, option, plural
 from gainful.formats.files import PathLike, compression_of, decompress, reason
@@ -197,11 +198,17 @@ def from_frame(
     table = as_table(frame)
     check_structure(table, "the frame")
     plan = plan_table(table, wanted)
+    own = categoricals(frame, plan.features)
+    if own:  # as text, so that numbers are categories too
+        table = as_table(frame.assign(**{n: frame[n].cat.rename_categories(list(words)) for n, words in own.items()}))
+        plan = plan_table(table, wanted)
     if group is not None and plan.roles["qid"] is not None:
         raise DataError(
             f"give qid (here column {plan.roles['qid']!r}) or group (the number of rows of each query), not both"
         )
-    return to_data(table, plan, wanted, merge, ids_are_text=False, group=group)
+    data = to_data(table, plan, wanted, merge, ids_are_text=False, group=group)
+    found = zip(plan.features, data.categories or (), strict=False)
+    return data.with_categories(tuple(in_order(own[name], words) if name in own else words for name, words in found))
 
 
 # -- loading -----------------------------------------------------------------------------------------------------------

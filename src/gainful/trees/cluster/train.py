@@ -18,6 +18,7 @@ from gainful.cluster.blocks import plain_errors
 from gainful.cluster.clients import first_line
 from gainful.data.blocks import PerBlock
 from gainful.data.dataset import Dataset, RankingData
+from gainful.data.query_weights import mean_weight
 from gainful.data.rows import Array
 from gainful.errors import ClusterError, GainfulError, ParameterError
 from gainful.metrics.value import mean_over_queries
@@ -25,7 +26,7 @@ from gainful.training.monitor import Monitor
 from gainful.trees.cluster import workers
 from gainful.trees.cluster.rounds import Rounds
 from gainful.trees.cluster.settings import network_of
-from gainful.trees.grow import check_saved_trees, draws_at_random, warn_if_leaves_are_too_large
+from gainful.trees.grow import check_saved_trees, draws_at_random
 from gainful.trees.lightgbm_library import lgb
 from gainful.trees.lightgbm_private import log_to
 from gainful.trees.objective import GradientSize, natural_scale
@@ -73,7 +74,6 @@ def grow_on_cluster(
         growth.find_bins(categorical, exact_bins)
         if start is None and factory is not None and not growth.bins.can_split:
             # LightGBM accepts no gradients for trees without a split: no trees, and all scores are 0
-            warn_if_leaves_are_too_large(data, params)  # type: ignore[arg-type]
             return growth.empty_booster(), None
         with monitor:
             growth.run(n_trees)
@@ -161,7 +161,7 @@ class ClusterGrowth:
         self.scale, self.factory = scale, self.factory.with_scale(scale)
 
     def _mean_weight(self) -> float:
-        return self.data.total_weight / self.data.n_queries
+        return mean_weight(self.data)
 
     def _take(self, grown: workers.GrownTrees, values: Sequence[float | None]) -> bool:
         """Add the trees of a round, and measure them one by one. True when training should stop."""
