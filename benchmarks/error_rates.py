@@ -33,6 +33,7 @@ import gainful
 from gainful.errors import DataWarning, GainfulError
 from gainful.statistics.paired import (
     FEW,
+    binary_columns,
     difference_intervals,
     equivalences,
     few_differing,
@@ -268,7 +269,7 @@ def interval_of_means(population: object, n: int, repetitions: int, rng: Random)
     draw, truth = population  # type: ignore[misc]
     values = draw(rng, (n, repetitions))
     ends = [mean_intervals(part, level=LEVEL, highest=1.0, seed=1) for part in in_parts(values)]
-    return Outcome(misses(ends, truth), np.full(repetitions, n < FEW))
+    return Outcome(misses(ends, truth), ~binary_columns(values) & (n < FEW))
 
 
 # -- clicks ------------------------------------------------------------------------------------------------------------
@@ -488,7 +489,8 @@ def describe(kind: Kind, cell: Mapping[str, float]) -> str:
     shown = 1 - cell["wrong"] if kind.is_interval else cell["wrong"]
     marks = {"": "", "warned": " ⚠", "WRONG": " ✗"}[verdict(kind, cell)]
     power = f" / {figure(cell['power'])} ({figure(cell['t_power'])})" if "power" in cell else ""
-    return f"{figure(shown)}{marks} / {figure(cell['warned'])}{power}"
+    few = "°" if cell["repetitions"] < kind.repetitions else ""
+    return f"{figure(shown)}{few}{marks} / {figure(cell['warned'])}{power}"
 
 
 def page(cells: Mapping[str, Mapping[str, float]]) -> str:
@@ -526,6 +528,7 @@ coverage below .93, by more than two of these errors.
 - **⚠**: beyond that bound, but within it on samples that gainful does not warn about: the errors come with a caution
   under the table, that fewer than 20 queries differ or that differences are skewed.
 - **✗**: beyond it without a warning.
+- **°**: fewer samples so far, 400 at least; the next run of the script adds to them.
 - **Power** is measured at a difference that a t test finds in 80 % of normal samples; for practical equality, without
   any difference, at the δ at which two one-sided t tests prove equality in 80 % of normal samples.
 

@@ -101,7 +101,7 @@ def test_error_rates_are_counted_and_kept(tmp_path, capsys, monkeypatch):
     assert skewed["unwarned"] == 0.0
     assert abs(normal["power"] - 0.8) < 0.08
     assert "✗ /" not in page.read_text()
-    assert "| very skewed | ." in page.read_text()
+    assert "° ⚠ / 1.000" in page.read_text()
     kinds = {kind.name: kind for kind in rates.KINDS}
     assert rates.verdict(kinds["t"], skewed) == "warned"
     assert rates.verdict(kinds["t"], skewed | {"unwarned": skewed["wrong"]}) == "WRONG"
