@@ -52,7 +52,7 @@ def browse(tmp_path_factory):
                 "--window-size=1400,1000", "--virtual-time-budget=5000", "--enable-logging=stderr", "--v=0",
                 "--dump-dom", (folder / "page.html").as_uri(),
             ],
-            capture_output=True, text=True, timeout=120, check=True,
+            capture_output=True, text=True, encoding="utf-8", timeout=120, check=True,
         )  # fmt: skip
         assert "CONSOLE" not in done.stderr, done.stderr
         answer = re.search(r'<pre id="answer">(.*?)</pre>', done.stdout, re.S).group(1)

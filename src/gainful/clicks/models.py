@@ -78,8 +78,8 @@ class ClickModel:
 
     After ``fit``: ``examination_`` is the mean probability that a position is examined, from position 1 on;
     ``attractiveness_`` has the probability of a click on each pair of ``pairs_`` once it is examined, and
-    ``attractiveness_error_`` the standard error; ``history_`` the objective before each step of EM;
-    ``moving_share_`` the share of pairs that were shown in two or more positions.
+    ``attractiveness_error_`` the standard error; ``history_`` the objective before each step of EM, which may fall
+    only where priors were learned anew; ``moving_share_`` the share of pairs that were shown in two or more positions.
     """
 
     parameters: ClassVar[Any] = DeclaredParameters()
