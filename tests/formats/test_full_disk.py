@@ -24,12 +24,14 @@ LIMIT = 2000  # bytes per file; less than any file here
 @contextmanager
 def full_disk():
     """Writing more than ``LIMIT`` bytes to a file fails, as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before, writes_none = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
+    sys.dont_write_bytecode = True  # up to 3.13.0, Python keeps the first bytes of bytecode that finds no room
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = writes_none
 
 
 @pytest.fixture(scope="module")
