@@ -131,7 +131,7 @@ def test_a_marked_ranker_is_never_called_hopeless():
     assert test.smallest_p <= test.p_holm["randomization"] <= 0.05
     assert all(found.verdict(label, "ndcg@10") == 1 for label in "bcd")
     (sentence,) = found.cautions
-    assert sentence.startswith("Tests and intervals of d against a may err more often than they say: only 6 of the test")
+    assert sentence.startswith("Tests and intervals of d against a may err more often than they say: only 6 of the")
 
 
 def test_the_t_test_has_no_smallest_p():
