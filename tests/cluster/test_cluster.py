@@ -372,9 +372,7 @@ def test_what_is_kept_survives_a_move(data, shards, client):
     w = np.linspace(-1.0, 1.0, data.n_features)
     before = risk.value_and_gradient(w)
     parts = list(risk.parts.parts)
-    client.replicate(parts, n=2)
-    assert all(len(where) == 2 for where in client.who_has(parts).values())
-    for worker in client.nthreads():
+    for worker in client.nthreads():  # a part that another worker holds moves here
         values = client.map(_value_at, parts, w=w, workers=[worker], pure=False)
         assert sum(client.gather(values)) == before[0]
 
