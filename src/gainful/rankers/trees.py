@@ -278,7 +278,7 @@ class TreeRanker(Ranker):
     def _warn_of_no_split(self, data: Dataset) -> None:
         if data.lowest_grade == data.highest_grade and not data.has_pairs:
             return  # which check_data says
-        cause = "none lowers the loss, as if the features were constant or said nothing about the grades"
+        cause = "none lowers the loss: features may be constant, or the loss flat at the start"
         if data.n_rows < 2 * self.min_docs_in_leaf:
             cause = f"min_docs_in_leaf={self.min_docs_in_leaf} leaves no room for a split among {data.n_rows} documents"
         told = f"{type(self).__name__}: no tree has a split, so all scores are equal; {cause}; lower min_docs_in_leaf"
