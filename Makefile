@@ -1,14 +1,21 @@
 # Everything runs in .venv, which the targets make themselves. Only Python (3.11 or later) and make are needed.
-PYTHON ?= python3
+# On Debian and Ubuntu, Python's module venv comes as python3-venv.
+WINDOWS := $(filter Windows_NT,$(OS))
+PYTHON ?= $(if $(WINDOWS),python,python3)
 VENV ?= .venv
-BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+bin = $1/$(if $(WINDOWS),Scripts,bin)
+BIN := $(call bin,$(VENV))
 PEERS := .venv-peers
 LOWEST := .venv-lowest
 NEWEST := .venv-newest
 # The versions to install; CONSTRAINTS= takes the newest. NEURAL=no leaves PyTorch out, and its tests skip.
 CONSTRAINTS ?= constraints.txt
 DEV := $(if $(filter no,$(NEURAL)),tools,dev)
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
+KIND := $(if $(CONSTRAINTS),,-newest)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS),--upgrade --upgrade-strategy eager)
+# Marks in an environment: that it was made, that an installation began, and what was installed last.
+CORE_MARK := $(VENV)/.core$(KIND)
+DEV_MARK := $(VENV)/.$(DEV)$(KIND)
 JOBS ?= 2
 # Tests wait for child processes and disks almost half of their time.
 TEST_JOBS ?= 3
@@ -37,10 +44,10 @@ help:
 	@echo "make dist    build wheel and sdist into dist/; make dist-check tries the wheel in an empty environment"
 	@echo "make clean   remove .venv and caches"
 
-demo: $(VENV)/.core
+demo: $(CORE_MARK)
 	@$(BIN)/gainful demo $(DEMO)
 
-setup: $(VENV)/.dev
+setup: $(DEV_MARK)
 
 # Tests that start clusters come in a process of their own: threads of a cluster disturb tests that watch the process. They
 # wait more than they compute, so they run beside the others, and what they print comes in one piece.
@@ -51,29 +58,29 @@ CLUSTER := tests/cluster tests/cli/test_cli_shards.py
 CHECK_CODE = if [ $$code = 0 ]; then touch $(SELECTED); fi; [ $$code = 0 ] || [ $$code = 5 ]
 # Bytecode is kept even if the environment says otherwise: each of many child processes would compile the package again.
 test-here test-cluster: export PYTHONDONTWRITEBYTECODE :=
-test: $(VENV)/.dev
+test: $(DEV_MARK)
 	@rm -f $(SELECTED)
 	@$(MAKE) --no-print-directory -j2 test-here test-cluster
 	@test -e $(SELECTED) || { echo "no test is selected by $(PYTEST)" >&2; exit 5; }
 
-test-here: $(VENV)/.dev
+test-here: $(DEV_MARK)
 	@code=0; $(RUN_PYTEST) $(or $(PYTEST),--ignore tests/cluster) -n $(TEST_JOBS) --dist worksteal -m "not cluster" || code=$$?; $(CHECK_CODE)
 
-test-cluster: $(VENV)/.dev
+test-cluster: $(DEV_MARK)
 	@code=0; $(RUN_PYTEST) $(or $(PYTEST),$(CLUSTER)) -n 1 -m cluster > $(VENV)/cluster.log 2>&1 || code=$$?; cat $(VENV)/cluster.log; $(CHECK_CODE)
 
 # Tests that could disturb others (clusters, servers, threads, signals) and tests that are easily disturbed (Hypothesis),
 # in one process, N times in different orders.
 TOGETHER := tests/cluster tests/data/test_blocks.py tests/serve tests/cli tests/rankers/test_rankboost.py tests/losses/test_losses.py tests/metrics
-test-repeat: $(VENV)/.dev
+test-repeat: $(DEV_MARK)
 	for i in $$(seq $(N)); do $(BIN)/python -m pytest --mixed --explore $(or $(PYTEST),$(TOGETHER)) || exit 1; done
 
 # Those that wait for minutes (workers of a cluster that hang and are restarted) and those that run benchmarks.
-test-slow: $(VENV)/.dev
+test-slow: $(DEV_MARK)
 	GAINFUL_SLOW=1 $(BIN)/python -m pytest tests/cluster tests/benchmarks $(SEED_OPTION) $(PYTEST)
 
 # Infinite, huge, subnormal, masked, damaged: refused in one line or scored, by every ranker.
-hostile: $(VENV)/.dev
+hostile: $(DEV_MARK)
 	$(BIN)/python benchmarks/hostile.py $(HOSTILE)
 
 # The core and these extras in their lowest declared versions, on the lowest Python; tools and what these need in turn
@@ -86,7 +93,7 @@ LOWEST_TESTS := tests/formats/test_table.py tests/formats/test_round_trip.py tes
   tests/exports/test_export_contract.py tests/tuning/test_store.py tests/data/test_ranking_data.py
 LOWEST_RANKERS := regression or ranksvm or structured-svm-kernel or rankmm-1 or adarank-ndcg or rankboost or lambdamart
 # Old versions use what newer ones of others call deprecated.
-LOWEST_PYTEST = $(LOWEST)/bin/python -m pytest -n $(JOBS) $(SEED_OPTION) -W default::DeprecationWarning
+LOWEST_PYTEST = $(call bin,$(LOWEST))/python -m pytest -n $(JOBS) $(SEED_OPTION) -W default::DeprecationWarning
 test-lowest: $(LOWEST)/.made
 	$(LOWEST_PYTEST) $(or $(PYTEST),$(LOWEST_TESTS))
 	$(LOWEST_PYTEST) tests/contract/test_rankers.py -k "$(LOWEST_RANKERS)"
@@ -94,52 +101,56 @@ test-lowest: $(LOWEST)/.made
 # Newer packages than constraints.txt has, on a newer Python than it is for. PyTorch would bring gigabytes.
 NEWEST_PYTHON = $(shell $(PYTHON) tests/packaging/newest_python.py)
 NEWEST_MAKE = $(MAKE) --no-print-directory VENV=$(NEWEST) PYTHON=$(NEWEST_PYTHON) CONSTRAINTS= NEURAL=no
+# Where these packages have no release for that Python yet, one line says so; whatever else fails is an error.
+OURS := Retrying|ResolutionImpossible|onnection|No space|invalid
 test-newest:
 	@$(NEWEST_PYTHON) --version
-	@$(NEWEST_MAKE) setup || { echo "the newest packages cannot be installed on $(NEWEST_PYTHON), so no test ran there"; rm -rf $(NEWEST); }
-	@! test -e $(NEWEST)/.dev || $(NEWEST_MAKE) test demo DEMO="$(DEMO) --no-open"
+	@rm -f $(NEWEST)/.tools-newest  # what came out since the last time counts
+	@$(NEWEST_MAKE) setup > $(NEWEST).log 2>&1 || { cat $(NEWEST).log; ! grep -qE '$(OURS)' $(NEWEST).log; } || exit 2
+	@if test -e $(NEWEST)/.tools-newest; then $(NEWEST_MAKE) test demo DEMO="$(DEMO) --no-open"; \
+	  else echo "the newest packages cannot be installed on $(NEWEST_PYTHON), so no test ran there"; fi
 
 fresh:
 	@tests/packaging/fresh.sh $(or $(SUITE),trixie) "$(CURDIR)"
 
-lint: $(VENV)/.dev
+lint: $(DEV_MARK)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.dev
+bench: $(DEV_MARK)
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
 # Resumes where it was stopped; BENCH=--fresh begins anew.
 bench-peers: $(PEERS)/.made
-	$(PEERS)/bin/python benchmarks/peers/run.py $(BENCH)
+	$(call bin,$(PEERS))/python benchmarks/peers/run.py $(BENCH)
 
 # Failures are kept in fuzz/found; docs/fuzzing.md says what to do with them.
 MINUTES ?= 1
-fuzz: $(VENV)/.dev
+fuzz: $(DEV_MARK)
 	$(BIN)/python -m fuzz run $(if $(CASES),--cases $(CASES),--minutes $(MINUTES)) $(SEED_OPTION) \
 	  $(if $(FORMATS),--formats $(FORMATS)) --jobs $(JOBS)
 
 # Resumes where it was stopped. DATA=DIR has the real collections; BENCH='--seconds 300 --data mq2007' for a part.
 bench-auto: $(PEERS)/.made
-	$(PEERS)/bin/python benchmarks/auto/run.py $(if $(DATA),--shared "$(DATA)") $(BENCH)
+	$(call bin,$(PEERS))/python benchmarks/auto/run.py $(if $(DATA),--shared "$(DATA)") $(BENCH)
 
 # Resumes where it was killed. OpenMP threads that wait for each other's cores would only spin: one a trial.
-reproduce: $(VENV)/.dev
+reproduce: $(DEV_MARK)
 	@test -n "$(DATA)" || { echo "say where OHSUMED is: make reproduce DATA=DIR (the folder with Fold1 … Fold5)" >&2; exit 2; }
 	OMP_NUM_THREADS=1 $(BIN)/gainful reproduce ohsumed --data "$(DATA)" --jobs $(JOBS) --results docs/results
 	OMP_NUM_THREADS=1 $(BIN)/gainful reproduce artificial $(SIZE) --results docs/results
 
 # Screenshots for the documentation, from the pages of a demo; they need Chromium.
-pictures: $(VENV)/.dev
+pictures: $(DEV_MARK)
 	$(BIN)/gainful demo --no-open
 	$(BIN)/python docs/_site/pictures.py gainful-demo docs/pictures
 
-docs: $(VENV)/.dev
+docs: $(DEV_MARK)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "open site/index.html"
 
-dist: $(VENV)/.dev
+dist: $(DEV_MARK)
 	rm -rf dist
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m build --outdir dist .
 
@@ -147,49 +158,61 @@ dist-check: dist
 	$(BIN)/python tests/packaging/check_wheel.py dist/*.whl
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(LOWEST) $(NEWEST) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(LOWEST) $(NEWEST) $(NEWEST).log site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# An environment whose making or filling did not end (Ctrl-C, no network, a full disk) is made anew at the next try.
+# An environment is made anew where its making or filling did not end (Ctrl-C, no network, a full disk), where its Python is
+# gone, and where PYTHON= names another one.
+VERSION = $(shell $1 -c 'import sys; print(sys.base_prefix, sys.version)' 2>&1)
+ifneq ($(wildcard $(VENV)/.made),)
+STALE := $(or $(if $(wildcard $(VENV)/.filling),the last installation into it did not end),\
+  $(if $(shell $(BIN)/python -c 'print(1)' 2>&1 | grep -x 1),,its Python is gone),\
+  $(if $(findstring command,$(origin PYTHON)),$(if $(findstring $(call VERSION,$(PYTHON)),$(call VERSION,$(BIN)/python)),,it has another Python)))
+ifneq ($(STALE),)
+$(info $(VENV) is made anew: $(STALE))
+$(shell rm -f $(VENV)/.made)
+endif
+endif
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "gainful needs Python 3.11 or later, and $(PYTHON) is not. Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2> /dev/null || { echo "$(PYTHON) cannot make environments:" \
-	  "its modules venv and ensurepip are missing. Install them: apt install python3-venv (Debian, Ubuntu)," \
+	  "its module venv or ensurepip is missing. Install it: apt install python3-venv (Debian, Ubuntu; for another Python" \
+	  "than the system's, python`$(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'`-venv)," \
 	  "dnf install python3-libs (Fedora) or brew install python (macOS)" >&2; exit 2; }
 	@$(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); exit 2; }
 	@touch $@
 
 # $(call fill,EXTRAS): install gainful and these extras
 define fill
-@! test -e $(VENV)/.filling || { echo "the last installation into $(VENV) did not end; it begins anew" && $(PYTHON) -m venv --clear $(VENV) && touch $(VENV)/.made; }
+@rm -f $(addprefix $(VENV)/,.core .core-newest .dev .dev-newest .tools .tools-newest)
 @touch $(VENV)/.filling
 @$(PIP) --editable '.$1' || { echo "the installation into $(VENV) failed; the same command tries again" >&2; exit 2; }
 @rm $(VENV)/.filling
 endef
 
-$(VENV)/.core: $(VENV)/.made pyproject.toml $(CONSTRAINTS)
+$(CORE_MARK): $(VENV)/.made pyproject.toml $(CONSTRAINTS)
 	@echo "installing gainful into $(VENV) (about a minute) …"
 	$(call fill)
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.made pyproject.toml $(CONSTRAINTS)
+$(DEV_MARK): $(VENV)/.made pyproject.toml $(CONSTRAINTS)
 	@echo "installing gainful and its development set into $(VENV) (a few minutes) …"
 	$(call fill,[$(DEV)])
-	@touch $(VENV)/.core $@
+	@touch $(CORE_MARK) $@
 
 $(LOWEST)/.made: pyproject.toml tests/packaging/lowest_versions.py
 	@echo "installing the lowest versions into $(LOWEST) (a minute or two) …"
-	@test -x $(LOWEST)/bin/python || $(LOWEST_PYTHON) -m venv $(LOWEST)
-	@$(LOWEST)/bin/python tests/packaging/lowest_versions.py pyproject.toml $(LOWEST_EXTRAS) > $(LOWEST)/requirements.txt
-	@$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(LOWEST)/requirements.txt \
+	@test -x $(call bin,$(LOWEST))/python || $(LOWEST_PYTHON) -m venv $(LOWEST)
+	@$(call bin,$(LOWEST))/python tests/packaging/lowest_versions.py pyproject.toml $(LOWEST_EXTRAS) > $(LOWEST)/requirements.txt
+	@$(call bin,$(LOWEST))/python -m pip install --quiet --disable-pip-version-check --requirement $(LOWEST)/requirements.txt \
 	  $(LOWEST_TOOLS) --editable .
 	@touch $@
 
 # Other libraries' rankers, apart from .venv so that nothing of ours comes to lean on them.
 $(PEERS)/.made: pyproject.toml constraints.txt benchmarks/peers/requirements.txt
 	@echo "installing gainful and its peers into $(PEERS) (a few minutes) …"
-	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
-	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+	@test -x $(call bin,$(PEERS))/python || $(PYTHON) -m venv $(PEERS)
+	@$(call bin,$(PEERS))/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
 	  --requirement benchmarks/peers/requirements.txt --editable .
 	@touch $@

@@ -180,7 +180,7 @@ def change_svm_light(raw: bytes, rng: Random) -> Change:
         lines[at] = lines[at].replace(" #", f" {name}:1 #")
     elif kind == 1:
         at = int(rng.integers(2, 7))
-        lines[at] = f"{name} #"
+        lines[at] = f"{name if at == 6 else rng.normal()} #"
     else:
         at = below(rng, len(lines) - 1) + 1
         lines[at] += f" # {name}"

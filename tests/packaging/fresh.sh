@@ -2,10 +2,12 @@
 # make fresh SUITE=trixie: the demo and the tests on a Debian that holds python3, python3-venv, make and git, and nothing
 # else, as an ordinary user. The committed state of the checkout is cloned into it. Needs root and debootstrap.
 #   fresh.sh SUITE CHECKOUT [COMMAND]
-# ROOTS=DIR keeps the system for the next run; COMMAND replaces "make demo && make test".
+# ROOTS=DIR keeps the system for the next run; COMMAND replaces "make demo && make test", whose CONSTRAINTS and NEURAL
+# come from the environment.
 set -eu
 suite=$1 checkout=$2
-command=${3:-"make demo && make test NEURAL=${NEURAL:-no}"}
+options="NEURAL=${NEURAL:-no} CONSTRAINTS=${CONSTRAINTS-constraints.txt}"
+command=${3:-"make demo DEMO=--no-open $options && make test $options"}
 if [ "$(id -u)" != 0 ] || ! command -v debootstrap > /dev/null; then
   echo "make fresh needs root and debootstrap (apt install debootstrap); nothing was tried" >&2
   exit 2

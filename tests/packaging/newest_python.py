@@ -18,7 +18,9 @@ def candidates() -> Iterator[str]:
     """Commands and paths, the newest first."""
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     by_version = {
-        tuple(map(int, re.findall(r"\d+", path.parents[1].name))): path for path in root.glob("3.*/bin/python")
+        tuple(map(int, path.parents[1].name.split("."))): path
+        for path in root.glob("3.*/bin/python")
+        if re.fullmatch(r"3\.\d+\.\d+", path.parents[1].name)
     }
     for minor in range(MOST, LEAST - 1, -1):
         if path := which(f"python3.{minor}"):
@@ -26,10 +28,19 @@ def candidates() -> Iterator[str]:
         yield from (str(by_version[version]) for version in sorted(by_version, reverse=True) if version[1] == minor)
 
 
-def can_make_environments(python: str) -> bool:
-    """Also false for a shim of pyenv whose version is not switched on, and for Debian without python3-venv."""
-    return subprocess.run([python, "-c", "import venv, ensurepip"], capture_output=True).returncode == 0
+FITS = """
+import ensurepip, sys, sysconfig, venv
+sys.exit(sys.version_info.releaselevel != "final" or bool(sysconfig.get_config_var("Py_GIL_DISABLED")))
+"""
+
+
+def fits(python: str) -> bool:
+    """Whether it is a release that can make environments, with the lock that most packages are built for.
+
+    Not so a shim of pyenv whose version is not switched on, and Debian's without python3-venv.
+    """
+    return subprocess.run([python, "-c", FITS], capture_output=True).returncode == 0
 
 
 if __name__ == "__main__":
-    print(next(filter(can_make_environments, candidates()), sys.executable))
+    print(next(filter(fits, candidates()), sys.executable))

@@ -179,8 +179,11 @@ class CompilationNotice:
 
 
 def watch_compilation() -> None:
-    """From here on, report compilation that takes long."""
-    from numba.core import event
+    """From here on, report compilation that takes long, if this numba says when it compiles."""
+    try:
+        from numba.core import event
+    except ImportError:
+        return
 
     class Listener(event.Listener):
         def on_start(self, compiling: Any) -> None:

@@ -57,14 +57,26 @@ def _notice_changes(compiled: Any) -> Any:
     """A kernel whose cache on disk knows all that it depends on, and may be full. AttributeError if it has no cache."""
     file = compiled._cache._cache_file
     file._source_stamp = file._source_stamp, *_dependencies(compiled.py_func)
-    compiled._cache.save_overload = partial(_save_if_possible, compiled._cache.save_overload)
+    cache = compiled._cache
+    cache.save_overload = partial(_save_if_possible, cache.save_overload)
+    cache.load_overload = partial(_load_if_possible, cache, cache.load_overload)
     return compiled
 
 
 def _save_if_possible(save: Any, *given: Any) -> None:
     """Machine code that finds no place on disk is used all the same; the next process compiles again."""
-    with suppress(OSError):
+    with suppress(OSError, EOFError):
         save(*given)
+
+
+def _load_if_possible(cache: Any, load: Any, *given: Any) -> Any:
+    """None, so that it is compiled, for machine code that cannot be read: another user's, or damaged, which goes."""
+    try:
+        return load(*given)
+    except Exception:  # whatever damaged bytes mean
+        with suppress(OSError):
+            cache.flush()
+        return None
 
 
 def _dependencies(function: Any) -> tuple[str, str]:

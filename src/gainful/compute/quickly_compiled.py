@@ -1,10 +1,12 @@
 """numba's compiler, spared work that flat loops do not need. All private names of numba's compiler are here.
 
-Importing this raises ImportError or AttributeError if a name is missing; kernels are then compiled as numba does it.
+Importing this raises ImportError or AttributeError if a name is missing; kernels are then compiled as numba does it. So
+they are where an object lacks a member.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from numba.core import types
@@ -50,15 +52,20 @@ class _Compiler(Compiler):
         self.state.typingctx = _Typing(typingctx)
 
     def define_pipelines(self) -> Any:
-        (passes,) = super().define_pipelines()  # type: ignore[no-untyped-call]
-        passes.passes = [entry for entry in passes.passes if entry[0] not in NOT_NEEDED]
-        passes.finalize()
-        return [passes]
+        pipelines = super().define_pipelines()  # type: ignore[no-untyped-call]
+        with suppress(AttributeError):
+            for pipeline in pipelines:
+                finalize, passes = pipeline.finalize, pipeline.passes
+                pipeline.passes = [entry for entry in passes if entry[0] not in NOT_NEEDED]
+                finalize()
+        return pipelines
 
 
 def take_constants_as_numbers(compiled: Any) -> None:
     """Let a helper called with a constant be compiled as for any other number of its type."""
-    by_types = compiled.get_call_template
+    by_types = getattr(compiled, "get_call_template", None)
+    if by_types is None:
+        return
 
     def by_types_alone(args: Any, kws: Any) -> Any:
         return by_types(tuple(map(unliteral, args)), {name: unliteral(t) for name, t in kws.items()})

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
@@ -187,11 +187,14 @@ def thread_count() -> int:
     the process, PyTorch for one, would change with it.
     """
     import numba
-    from numba.np.ufunc import parallel
 
     config: Any = numba.config
     most = int(config.NUMBA_NUM_THREADS)
-    started = getattr(parallel, "_is_initialized", True)  # set_num_threads starts it, so its limit is seen
+    started = True  # set_num_threads starts it, so its limit is seen
+    with suppress(ImportError):  # of a numba whose inner names are others
+        from numba.np.ufunc import parallel
+
+        started = getattr(parallel, "_is_initialized", True)
     count = int(numba.get_num_threads()) if started else most
     chosen = "NUMBA_NUM_THREADS" in os.environ or count != most
     return _cap(count if chosen else min(count, allowed_cores()))

@@ -17,7 +17,7 @@ import numpy as np
 from gainful.data.rows import Array
 from gainful.errors import shorten
 from gainful.foreign.checks import BadModelError, count, feature_names, member, numbers, real
-from gainful.foreign.members import ANY, check_members, notes_on_version, table
+from gainful.foreign.members import ANY, TRIED, check_members, notes_on_version, table
 from gainful.foreign.nodes import Nodes, usable_cover
 from gainful.foreign.rankers import ImportedTrees, expected_class
 from gainful.rankers.base import Ranker
@@ -68,7 +68,8 @@ def _about(model: Mapping[str, Any], n_sums: int) -> tuple[dict[str, Any], Array
     objective = loss.get("type", "unknown") if isinstance(loss, Mapping) else "unknown"
     about: dict[str, Any] = {"maker": "CatBoost", "objective": str(objective)[:60]}
     release = RELEASE.search(str(info.get("catboost_version_info", "")) if isinstance(info, Mapping) else "")
-    notes = [] if release is None else notes_on_version("CatBoost", release[1])
+    unknown = f"written by a CatBoost that does not say its version; {TRIED['CatBoost']} is the newest that was tried"
+    notes = [unknown] if release is None else notes_on_version("CatBoost", release[1])
     if n_sums == 1:
         if objective in ("Logloss", "CrossEntropy", "Poisson", "Tweedie"):
             notes.append("scores are CatBoost's RawFormulaVal, which ranks as its predictions do")

@@ -32,6 +32,8 @@ def read_svm_light(raw: bytes) -> Ranker:
     values = [next(lines, "").partition("#")[0].strip() for _ in range(10)]
     if values[0] != "0":
         raise BadModelError(f"it has the kernel {shorten(values[0], 20)}; only the linear kernel, 0, can be read")
+    for value, name in zip(values[1:5], "dgsr", strict=True):  # of other kernels
+        real(value, f"the kernel's parameter -{name}")
     n_features = count(values[6], "the highest feature", 1, MOST_FEATURES)
     n_vectors = count(values[8], "the number of support vectors", 1, 2**31) - 1
     threshold = real(values[9], "the threshold")

@@ -36,13 +36,14 @@ def check_members(maker: str, values: Any, known: Table, where: str = "the model
         for name, value in inside.items() if isinstance(inside, Mapping) else ():
             rule = known.get(name, known.get(ANY))
             if rule is None:
-                old = f"save the model with {maker} {TRIED.get(maker)} or before"
+                newest = f" {TRIED[maker]}, the newest" if maker in TRIED else ""
                 raise BadModelError(
-                    f"gainful does not know {shorten(name, 40)} in {where}, and could score wrongly without it; "
-                    f"{old if maker in TRIED else 'remove it if it says nothing about scores'}"
+                    f"gainful does not know {shorten(name, 40)} in {where}, and could score wrongly without it: the "
+                    f"file was changed, or its {maker} is newer than{newest or ' those'} that gainful was tried with"
                 )
             if isinstance(rule, tuple) and not any(type(value) is type(only) and value == only for only in rule):
-                raise BadModelError(f"{name} in {where} is not {shorten(rule[0], 40)}, all that gainful can score")
+                allowed = shorten(rule[0], 40) if rule[0] else "empty"
+                raise BadModelError(f"{name} in {where} is not {allowed}, all that gainful can score")
             if isinstance(rule, dict):
                 todo.append((value, rule, name if where == "the model" else f"{where}.{name}"))
 

@@ -50,8 +50,10 @@ def read(raw: bytes) -> Ranker:
 
 
 def _linear(body: list[str], title: str, about: dict[str, Any]) -> Ranker:
-    """The first line that is not a comment; a feature may be there several times, and 0 is the constant."""
-    line = next((line for line in body if line.strip()), "")
+    """The one line that is not a comment; a feature may be there several times, and 0 is the constant."""
+    line, *more = [line for line in body if line.strip()] or [""]
+    if more:
+        raise BadModelError(f"it has {shorten(more[0], 40)} after its weights, where RankLib has nothing")
     pairs = [word.partition(":") for word in line.partition("#")[0].split()]
     if not pairs:
         raise BadModelError("it has no weights")

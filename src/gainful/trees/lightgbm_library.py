@@ -23,7 +23,7 @@ def load() -> None:
         try:
             borrow_openmp()
             import_module("lightgbm")
-        except (OSError, AttributeError):
+        except (OSError, AttributeError, IndexError):
             raise LibraryError(
                 f"LightGBM, which grows and scores trees, cannot be loaded ({brief(error, 200)}); it needs OpenMP: apt "
                 "install libgomp1 (Debian, Ubuntu), dnf install libgomp (Fedora), brew install libomp (macOS), or the "
