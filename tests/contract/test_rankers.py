@@ -41,7 +41,7 @@ TREES = "n_trees=8:n_leaves=7:min_docs_in_leaf=3:n_jobs=1"
 MEMBERS = ("lambdamart", "tree-regression", "gbrank", "mcrank-regression", "lambdamart:gain=linear")
 QUICK |= {
     "blend": {"members": [f"{name}:{TREES}" for name in MEMBERS], "folds": 3, "n_jobs": 1},
-    "auto": {"trials": 4, "folds": 2, "n_jobs": 1, "rankers": ["regression", "listnet", "tree-regression"]},
+    "auto": {"trials": 4, "folds": 3, "n_jobs": 1, "rankers": ["regression", "listnet", "tree-regression"]},
 }
 QUICK_KINDS = {"trees": {"n_trees": 12, "n_leaves": 7, "min_docs_in_leaf": 3, "n_jobs": 1}}
 NAMES = list(gainful.RANKERS)

@@ -96,7 +96,7 @@ class Auto(BlendedRanker):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.folds is None:
-            raise ParameterError.of("Auto", "folds", "an integer ≥ 2", None)
+            raise ParameterError.of("Auto", "folds", "an integer ≥ 3", None)
         for name in self.rankers or ():
             if name not in RANKERS:
                 raise UnknownNameError.among("ranker", name, RANKERS)

@@ -10,6 +10,7 @@ import numpy as np
 
 from gainful.blending.checkpoints import members_state, stored_members, stored_seed
 from gainful.blending.folds import (
+    FOLDS,
     LARGE,
     Clock,
     FoldFit,
@@ -18,7 +19,7 @@ from gainful.blending.folds import (
     end_folds,
     fit_folds,
     is_large,
-    what_is_left,
+    trees_left,
 )
 from gainful.blending.leaderboard import Leaderboard, Row
 from gainful.blending.members import (
@@ -56,6 +57,7 @@ from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
 from gainful.rankers.scorers import Scorer, Sum
 from gainful.rankers.specs import ranker_from_spec, spec_of, with_metric
+from gainful.rankers.summary import validation_quality
 from gainful.training.monitor import Monitor
 
 BATCH = 4  # members trained side by side; what is chosen next depends on whole batches, never on the number of cores
@@ -107,7 +109,7 @@ class BlendedRanker(Ranker):
 
     _: KW_ONLY
     folds: int | None = parameter(
-        5, Maybe(inner=Integer(low=2), help="query folds; None: train each member once, on all queries")
+        FOLDS, Maybe(inner=Integer(low=3), help="query folds; None: train each member once, on all queries")
     )
     weights: Any = parameter("within", WEIGHTS)
     metric: Any = parameter("ndcg@10", MetricSpec(help="what decides: early stopping, weights, leaderboard"))
@@ -161,10 +163,11 @@ class BlendedRanker(Ranker):
         else:
             joined = _in_ratios(_in_memory(whole if valid is None else _join(whole, valid)))
             weights = joined.query_weights
-            if joined.n_queries < 2 or (weights is not None and np.count_nonzero(weights) < 2):
+            n = joined.n_queries if weights is None else np.count_nonzero(weights)
+            if n < 3:
                 raise DataError(
-                    f"{type(self).__name__} needs at least two queries to leave some out; there is one"
-                    f"{'' if joined.n_queries < 2 else ' with a weight above 0'}"
+                    f"{type(self).__name__} trains, validates and tests on different queries, so it needs at least 3"
+                    f"{'' if weights is None else ' with a weight above 0'}; there {'is' if n == 1 else 'are'} {n}"
                 )
             _refuse_useless(self._validation_metric(), joined)
             folds = QueryFolds(joined, self.folds, self._seed)
@@ -206,8 +209,8 @@ class BlendedRanker(Ranker):
             # one member after the other: where time ends, most are whole
             jobs = [(i, fold) for i in range(len(batch)) for fold in chosen if not failures[i]]
             expected = [
-                np.mean([fit.seconds for fit in mine]) if mine else one.seconds
-                for one, mine in zip(batch, fits, strict=True)
+                np.mean([fit.seconds for fit in its_fits]) if its_fits else candidate.seconds
+                for candidate, its_fits in zip(batch, fits, strict=True)
             ]
             todo = [Job(batch[i].ranker, fold, float(expected[i])) for i, fold in jobs]
             results = fit_folds(folds, todo, clock, self.n_jobs)
@@ -220,28 +223,26 @@ class BlendedRanker(Ranker):
                     fits[i].append(result)
             if chosen.start == 0 and self.drops:
                 self._drop_hopeless(folds, batch, fits, failures, members)
-        whole = zip(batch, fits, failures, strict=True)
-        self._go_on(folds, {one.ranker: mine for one, mine, failure in whole if not failure}, clock)
+        self._grow_on(folds, [its_fits for its_fits, failure in zip(fits, failures, strict=True) if not failure], clock)
         made = []
-        for candidate, mine, failure in zip(batch, fits, failures, strict=True):
-            mine = mine if failure else self._end_folds(folds, mine, clock)
-            member = Member.of_fits(candidate.spec, mine, folds, self._validation_metric())
-            if failure or mine:
+        for candidate, its_fits, failure in zip(batch, fits, failures, strict=True):
+            ended = its_fits if failure else self._end_folds(folds, its_fits, clock)
+            member = Member.of_fits(candidate.spec, ended, folds, self._validation_metric())
+            if failure or ended:
                 made.append(member.drop(failure) if failure else member)
         return made
 
-    def _go_on(self, folds: QueryFolds, going_on: dict[Ranker, list[FoldFit]], clock: Clock) -> None:
-        """Train what is left until the other folds can choose the iteration of each fold, as far as there is time."""
-        while going_on and not clock.over:
-            left = [job for ranker, fits in going_on.items() for job in what_is_left(folds, ranker, fits)]
-            results = fit_folds(folds, left, clock, self.n_jobs) if left else []
-            grown = set()
-            for job, result in zip(left, results, strict=True):
+    def _grow_on(self, folds: QueryFolds, growing: Sequence[list[FoldFit]], clock: Clock) -> None:
+        """Grow trees as far as all folds together ask for, and time allows."""
+        while growing and not clock.over:
+            jobs = [(fits, job) for fits in growing for job in trees_left(folds, fits)]
+            results = fit_folds(folds, [job for _, job in jobs], clock, self.n_jobs) if jobs else []
+            growing = []
+            for (fits, job), result in zip(jobs, results, strict=True):
                 if isinstance(result, FoldFit) and job.before is not None:
-                    fits = going_on[job.ranker]
                     fits[fits.index(job.before)] = result
-                    grown |= {job.ranker} if len(result.curve) > len(job.before.curve) else set()
-            going_on = {ranker: fits for ranker, fits in going_on.items() if ranker in grown}
+                    if len(result.curve) > len(job.before.curve) and fits not in growing:
+                        growing.append(fits)
 
     @staticmethod
     def _end_folds(folds: QueryFolds, fits: list[FoldFit], clock: Clock) -> list[FoldFit]:
@@ -260,8 +261,8 @@ class BlendedRanker(Ranker):
         members: Sequence[Member],
     ) -> None:
         measure, weights = self._validation_metric(), folds.data.query_weights
-        seen = np.concatenate(folds.left_out[:FIRST_FOLDS])
-        new = [Member.of_fits(one.spec, mine, folds, measure).values for one, mine in zip(batch, fits, strict=True)]
+        seen = np.concatenate([folds.tested(fold) for fold in range(FIRST_FOLDS)])
+        new = [Member.of_fits("", its_fits, folds, measure).values for its_fits in fits]
         values = np.array([member.values for member in members if not member.dropped] + new)[:, seen]
         if not np.isfinite(values).any():
             return
@@ -282,13 +283,17 @@ class BlendedRanker(Ranker):
         return monitor.step(validation=value, member=member.spec)
 
     def _blend_scores(self, members: Sequence[Member], folds: QueryFolds) -> Array:
-        return blend_scores(members, folds, lambda queries: self._member_weights(members, folds, queries))
+        return blend_scores(members, folds, lambda fold: self._member_weights(members, folds, fold))
 
-    def _member_weights(self, members: Sequence[Member], folds: QueryFolds, queries: Any = slice(None)) -> Array:
-        """The weights by the values of these queries."""
+    def _member_weights(self, members: Sequence[Member], folds: QueryFolds, fold: int | None = None) -> Array:
+        """The weights by all queries tested; those to test the blend on a fold, by the queries validated there."""
         if isinstance(self.weights, str):
-            values, weights = np.array([one.values for one in members]), folds.data.query_weights
-            return choose_weights(self.weights, values[:, queries], None if weights is None else weights[queries])
+            weights = folds.data.query_weights
+            if fold is None:
+                return choose_weights(self.weights, np.array([member.values for member in members]), weights)
+            queries = folds.validated(fold)
+            values = np.array([member.validation_values[queries] for member in members])
+            return choose_weights(self.weights, values, None if weights is None else weights[queries])
         given = np.asarray(self.weights, dtype=np.float64)[: len(members)]  # an interrupted training has fewer
         return given / given.sum() if given.sum() > 0.0 else np.full(len(given), 1.0 / len(given))
 
@@ -318,11 +323,7 @@ class BlendedRanker(Ranker):
         self.members_ = [one for one, _ in used]
         self.weights_ = np.array([w for _, w in used])
         self._keep([model for one, _ in used for model in one.models], [f for one, w in used for f in one.factors(w)])
-        # a model that lacks a fold is judged on others by models that were trained on it, so what is chosen there leaks
-        stopped = any(model.n_iter_ > 1 and "validation" in model.training_ for one in counting for model in one.models)
-        weighed = len(counting) > 1 and isinstance(self.weights, str) and self.weights != "uniform"
-        used_for = "training the models that chose iterations and weights" if stopped or weighed else ""
-        used_for = "choosing numbers of iterations" if any(one.peeked for one in counting) else used_for
+        used_for = "" if self.folds is not None else self._chosen_by_validation(counting)
         self.leaderboard_ = Leaderboard.of_values(
             measure.name, blended, rows, folds.data.query_weights, len(self._models), used_for
         )
@@ -330,6 +331,14 @@ class BlendedRanker(Ranker):
         for one in self.members_:
             show_kept(f"member {one.spec}", one.warnings, stacklevel=5)  # the caller of fit, behind its decorator
         return scores
+
+    def _chosen_by_validation(self, members: Sequence[Member]) -> str:
+        """What the validation queries have chosen where they are also those that measure."""
+        qualities = [validation_quality(model) for member in members for model in member.models]
+        chosen = ["numbers of iterations"] if any(one is not None and one.used_for for one in qualities) else []
+        if len(members) > 1 and isinstance(self.weights, str) and self.weights != "uniform":
+            chosen.append("weights")
+        return f"choosing {' and '.join(chosen)}" if chosen else ""
 
     # -- checkpoints ---------------------------------------------------------------------------------------------------
 
@@ -390,10 +399,10 @@ class BlendedRanker(Ranker):
 class Blend(BlendedRanker):
     """A weighted sum of the scores of several rankers.
 
-    Every member is trained once per fold, on the queries of the other folds, and stopped early on the fold left out.
+    Every member is trained once per fold: a model lacks its fold, which tests it, and the next one, which validates it.
     Its score is the mean over these models (bagging by query), on a common scale: each model's scores are divided by
-    their standard deviation within queries. The weights are decided by the out-of-fold scores. Queries of ``eval_set``
-    are added to the training queries, since every query is left out once.
+    their standard deviation within queries. The weights are decided by the out-of-fold scores; those of the figure for
+    a fold, by the validation queries there. Queries of ``eval_set`` are added to the training queries.
 
     With ``folds=None`` every member is trained once on all queries, and ``eval_set`` stops it early and decides the
     weights; without ``eval_set`` all weights are equal.
@@ -401,7 +410,7 @@ class Blend(BlendedRanker):
     Parameters
     ----------
     members : rankers, or texts such as "mcrank:n_leaves=8"
-    folds : number of query folds, or None
+    folds : number of query folds, at least 3, or None
     weights : "within" (equal weights for members at most two paired standard errors below the best, none for others),
         "shrunk" (∝ exp(−t), t the paired standard errors below the best; 0 beyond four), "uniform", or one number per
         member
@@ -455,7 +464,7 @@ class Blend(BlendedRanker):
 
 
 class _Once(QueryFolds):
-    """All queries for training; those of the validation data, if any, are the ones left out."""
+    """All queries for training; those of the validation data, if any, validate and test."""
 
     def __init__(self, data: RankingData, valid: RankingData | None):
         self._all, self._valid = data, valid
@@ -466,6 +475,9 @@ class _Once(QueryFolds):
 
     def valid(self, fold: int) -> RankingData | None:
         return self._valid
+
+    def test(self, fold: int) -> RankingData:
+        return self.data
 
 
 def candidate_of(member: Any, measure: Metric | None) -> Candidate:

@@ -169,7 +169,7 @@ class Stopwatch:
 
 
 def measure_pace(folds: QueryFolds, n_threads: int, settings: Mapping[str, Any]) -> Pace | None:
-    """The pace on the training part of a fold, from a few trees on the part left out; None if they cannot be grown."""
+    """The pace on the training part of a fold, from a few trees on another part; None if they cannot be grown."""
     part = folds.valid(0)
     assert part is not None
     watch = Stopwatch()
@@ -179,6 +179,6 @@ def measure_pace(folds: QueryFolds, n_threads: int, settings: Mapping[str, Any])
         return None
     if not watch.times:
         return None
-    rows = (folds.data.n_rows - part.n_rows) / part.n_rows / n_threads  # times those of the part left out
+    rows = (folds.data.n_rows - part.n_rows - len(folds.rows(0))) / part.n_rows / n_threads  # times those of the part
     tree = watch.per_tree
     return Pace(max(0.0, watch.times[0] - watch.began - tree) * rows, tree * rows)
