@@ -123,18 +123,18 @@ def rows_with(relevance, n_queries=90, noise=0.0):
 @pytest.mark.parametrize(
     ("data", "best"),
     [
-        (rows_with(lambda X: X.sum(axis=1), noise=3.0), 2),  # additive and noisy: stumps
+        (rows_with(lambda X: X.sum(axis=1), n_queries=240, noise=3.0), 2),  # additive and noisy: stumps
         (rows_with(lambda X: X[:, 0] * X[:, 1] * X[:, 2]), 16),  # nothing to see in two features alone
     ],
 )
 def test_the_size_of_trees_follows_the_data(data, best):
     settings = {"min_docs_in_leaf": 5, "n_jobs": 1}
     given = Pace(start=0.0, tree=1e-3)
-    size, pace = find_size(QueryFolds(data, 3, 0), (2, 16), settings, 1000.0, given, 1)
+    size, pace = find_size(QueryFolds(data, 6, 0), (2, 16), settings, 1000.0, given, 1)
     assert size == best
     assert pace.start == 0.0
     assert pace.tree > 0.0
-    assert find_size(QueryFolds(data, 3, 0), (2, 16), settings, 0.1, given, 1) == (None, given)  # no time to find out
+    assert find_size(QueryFolds(data, 6, 0), (2, 16), settings, 0.1, given, 1) == (None, given)  # no time to find out
 
 
 def test_the_size_of_trees_is_chosen_by_the_users_metric(parts, monkeypatch):
@@ -156,7 +156,7 @@ def test_ctrl_c_while_the_size_of_trees_is_sought_ends_the_search(monkeypatch):
         return False
 
     monkeypatch.setattr(Stopwatch, "__call__", press)
-    folds = QueryFolds(rows_with(lambda X: X.sum(axis=1)), 3, 0)
+    folds = QueryFolds(rows_with(lambda X: X.sum(axis=1)), 6, 0)
     with pytest.raises(KeyboardInterrupt):
         find_size(folds, (2, 16), {"n_jobs": 1}, 1e6, Pace(0.0, 1e-3), 1)
 
@@ -165,7 +165,7 @@ def test_ctrl_c_while_the_size_of_trees_is_sought_ends_the_search(monkeypatch):
 def test_where_no_tree_can_split_there_is_no_size():
     data = gainful.make_artificial(80, n_docs=6, n_features=3, seed=0)
     data, given = data.replace(X=np.ones_like(data.X)), Pace(0.0, 1e-3)
-    assert find_size(QueryFolds(data, 3, 0), (2, 16), {"n_jobs": 1}, 1e6, given, 1) == (None, given)
+    assert find_size(QueryFolds(data, 6, 0), (2, 16), {"n_jobs": 1}, 1e6, given, 1) == (None, given)
 
 
 def test_the_peak_of_a_curve_is_not_its_highest_spike():
@@ -218,11 +218,12 @@ def test_text_columns_are_left_to_those_that_take_them():
 
 
 def test_larger_steps_where_early_stopping_played_no_part(parts):
-    capped = gainful.Blend(["regression", "tree-regression:n_trees=5"], folds=3, n_jobs=1).fit(parts[0])
+    how = {"folds": 3, "weights": "uniform", "n_jobs": 1}
+    capped = gainful.Blend(["regression", "tree-regression:n_trees=5"], **how).fit(parts[0])
     assert Growth().after(capped.members_).longer == 2.0
     assert Growth(bagged=False).after(capped.members_).longer == 1.0
     few = "tree-regression:n_trees=300:early_stopping=5"
-    stopped = gainful.Blend(["regression", few], folds=3, n_jobs=1).fit(parts[0])
+    stopped = gainful.Blend(["regression", few], **how).fit(parts[0])
     assert Growth().after(stopped.members_).longer == 1.0
     assert Growth().after([]).longer == 1.0
 

@@ -170,7 +170,7 @@ class BlendedRanker(Ranker):
                     f"{'' if weights is None else ' with a weight above 0'}; there {'is' if n == 1 else 'are'} {n}"
                 )
             _refuse_useless(self._validation_metric(), joined)
-            folds = QueryFolds(joined, self.folds, self._seed)
+            folds = QueryFolds(joined, min(self.folds, n), self._seed)
         monitor.valid = None  # its queries are among the training queries now
         members = self._restore_members(monitor, folds)
         clock = self._clock(monitor)

@@ -58,8 +58,13 @@ class QueryFolds:
         self.data, self.n = data, min(n_folds, data.n_queries)
         self.trained = self.n  # models of a member: those of the first folds
         self.mapped = is_mapped(data.X) and is_large(data)
-        order = np.arange(data.n_queries) if self.mapped else np.random.default_rng(seed).permutation(data.n_queries)
-        self._parts = [np.sort(part) for part in np.array_split(order, self.n)]
+        if self.mapped:
+            self._parts = np.array_split(np.arange(data.n_queries), self.n)
+        else:
+            order = np.random.default_rng(seed).permutation(data.n_queries)
+            if data.query_weights is not None:  # those that count first: every fold has some
+                order = order[np.argsort(data.query_weights[order] == 0.0, kind="stable")]
+            self._parts = [np.sort(order[fold :: self.n]) for fold in range(self.n)]
         self._kept: dict[tuple[str, int], RankingData] = {}
         self.setup = SharedSetup()  # of the members, which all train on these parts
 
