@@ -163,7 +163,7 @@ class BlendedRanker(Ranker):
         else:
             joined = _in_ratios(_in_memory(whole if valid is None else _join(whole, valid)))
             weights = joined.query_weights
-            n = joined.n_queries if weights is None else np.count_nonzero(weights)
+            n = joined.n_queries if weights is None else int(np.count_nonzero(weights))
             if n < 3:
                 raise DataError(
                     f"{type(self).__name__} trains, validates and tests on different queries, so it needs at least 3"
@@ -275,67 +275,56 @@ class BlendedRanker(Ranker):
 
     def _report(self, member: Member, members: Sequence[Member], folds: QueryFolds, monitor: Monitor) -> bool:
         """Tell the monitor about a new member; True if training is to end."""
-        counting = [one for one in members if not one.dropped]
-        value = None
-        if counting:
-            values = values_of_scores(self._blend_scores(counting, folds), folds, self._validation_metric())
+        left, value = [each for each in members if not each.dropped], None
+        if left:
+            values = values_of_scores(blend_scores(left, folds, self._weigh), folds, self._validation_metric())
             value = mean_and_error(values, folds.data.query_weights)[0]
         return monitor.step(validation=value, member=member.spec)
 
-    def _blend_scores(self, members: Sequence[Member], folds: QueryFolds) -> Array:
-        return blend_scores(members, folds, lambda fold: self._member_weights(members, folds, fold))
-
-    def _member_weights(self, members: Sequence[Member], folds: QueryFolds, fold: int | None = None) -> Array:
-        """The weights by all queries tested; those to test the blend on a fold, by the queries validated there."""
+    def _weigh(self, values: Array, query_weights: Array | None) -> Array:
+        """The weights of members with these values."""
         if isinstance(self.weights, str):
-            weights = folds.data.query_weights
-            if fold is None:
-                return choose_weights(self.weights, np.array([member.values for member in members]), weights)
-            queries = folds.validated(fold)
-            values = np.array([member.validation_values[queries] for member in members])
-            return choose_weights(self.weights, values, None if weights is None else weights[queries])
-        given = np.asarray(self.weights, dtype=np.float64)[: len(members)]  # an interrupted training has fewer
+            return choose_weights(self.weights, values, query_weights)
+        given = np.asarray(self.weights, dtype=np.float64)[: len(values)]  # an interrupted training has fewer
         return given / given.sum() if given.sum() > 0.0 else np.full(len(given), 1.0 / len(given))
 
     def _finish(self, folds: QueryFolds, members: list[Member], monitor: Monitor, clock: Clock) -> Array:
         """Weigh the members and keep the models that count; return the blend's out-of-fold scores."""
-        counting = [one for one in members if not one.dropped]
-        if not counting:
+        left, query_weights = [member for member in members if not member.dropped], folds.data.query_weights
+        if not left:
             if clock.stop.is_set():
                 raise KeyboardInterrupt
-            found = list({one.dropped: f"{one.spec}: {one.dropped}" for one in members}.values())
-            reasons = "; ".join(found[:REASONS]) or "the time was over before the first"
-            raise DataError(f"{type(self).__name__} could train no member ({reasons})")
-        weights = self._member_weights(counting, folds)
-        measure = self._validation_metric()
-        scores = self._blend_scores(counting, folds)
-        blended = values_of_scores(scores, folds, measure)
-        rows, place = [], 0
+            reasons = list({member.dropped: f"{member.spec}: {member.dropped}" for member in members}.values())
+            text = "; ".join(reasons[:REASONS]) or "the time was over before the first"
+            raise DataError(f"{type(self).__name__} could train no member ({text})")
+        weights = self._weigh(np.array([member.values for member in left]), query_weights).tolist()
+        measure, scores = self._validation_metric(), blend_scores(left, folds, self._weigh)
+        rows, shares = [], iter(weights)
         for member in members:
-            weight = 0.0
-            if not member.dropped:
-                weight, place = float(weights[place]), place + 1
+            weight = 0.0 if member.dropped else next(shares)
             note = member.dropped or ("" if member.complete else _how_far(member, folds))
             models = len(member.models) if weight > 0.0 else 0
             rows.append((Row(member.spec, 0.0, 0.0, weight, member.seconds, models, note=note), member.values))
-        used = [(one, float(w)) for one, w in zip(counting, weights, strict=True) if w > 0.0]
-        used.sort(key=lambda pair: -mean_and_error(pair[0].values, folds.data.query_weights)[0])  # as the leaderboard
-        self.members_ = [one for one, _ in used]
-        self.weights_ = np.array([w for _, w in used])
-        self._keep([model for one, _ in used for model in one.models], [f for one, w in used for f in one.factors(w)])
-        used_for = "" if self.folds is not None else self._chosen_by_validation(counting)
+        used = [(member, weight) for member, weight in zip(left, weights, strict=True) if weight > 0.0]
+        used.sort(key=lambda pair: -mean_and_error(pair[0].values, query_weights)[0])  # as the leaderboard
+        self.members_ = [member for member, _ in used]
+        self.weights_ = np.array([weight for _, weight in used])
+        factors = [factor for member, weight in used for factor in member.factors(weight)]
+        self._keep([model for member in self.members_ for model in member.models], factors)
+        values = values_of_scores(scores, folds, measure)
+        used_for = "" if self.folds is not None else self._chosen_by_validation(left)
         self.leaderboard_ = Leaderboard.of_values(
-            measure.name, blended, rows, folds.data.query_weights, len(self._models), used_for
+            measure.name, values, rows, query_weights, len(self._models), used_for
         )
         monitor.best_iteration = len(monitor.history)
-        for one in self.members_:
-            show_kept(f"member {one.spec}", one.warnings, stacklevel=5)  # the caller of fit, behind its decorator
+        for member in self.members_:
+            show_kept(f"member {member.spec}", member.warnings, stacklevel=5)  # the caller of fit, behind its decorator
         return scores
 
     def _chosen_by_validation(self, members: Sequence[Member]) -> str:
         """What the validation queries have chosen where they are also those that measure."""
         qualities = [validation_quality(model) for member in members for model in member.models]
-        chosen = ["numbers of iterations"] if any(one is not None and one.used_for for one in qualities) else []
+        chosen = ["numbers of iterations"] if any(quality and quality.used_for for quality in qualities) else []
         if len(members) > 1 and isinstance(self.weights, str) and self.weights != "uniform":
             chosen.append("weights")
         return f"choosing {' and '.join(chosen)}" if chosen else ""

@@ -24,7 +24,7 @@ from gainful.training.monitor import Progress, part_of_a_fit
 MOST_TREES, PATIENCE = 600, 100  # of one model; the metric on one fold is too noisy for less patience
 USUAL_TREES = 300  # what early stopping leaves of them
 ENOUGH_FITS = 24  # with time for fewer, rankers with a tree per grade are left out
-BAGGED_FITS = 12  # with time for fewer, each ranker is trained once: several rankers give more than one five times
+BAGGED_FITS = 12  # with time for fewer, each ranker is trained once: several rankers give more than one on all folds
 FEWEST_RANKERS = 4  # that there is to be time for then
 FEWEST_ROUNDS = 2  # one after the other, on however many cores
 ONCE_RATE = 2.5  # times the usual learning rate, where a model is trained once with all the trees that may be grown

@@ -70,14 +70,19 @@ class Member:
         return replace(self, models=(), spreads=(), dropped=why)
 
 
-def blend_scores(members: Sequence[Member], folds: QueryFolds, weigh: Callable[[int], Array]) -> Array:
-    """The out-of-fold scores of the blend, with the weights for each fold; rows that no member scored are NaN."""
-    total = np.full(folds.data.n_rows, np.nan)
+def blend_scores(members: Sequence[Member], folds: QueryFolds, weigh: Callable[[Array, Array | None], Array]) -> Array:
+    """The out-of-fold scores of the blend; rows that no member scored are NaN.
+
+    ``weigh`` makes weights of the members from their values and the weights of the queries. Each fold is scored with
+    those by the queries that validate the models it tests: it has no say in them.
+    """
+    total, query_weights = np.full(folds.data.n_rows, np.nan), folds.data.query_weights
     for fold in range(folds.n):
-        rows = folds.rows(fold)
-        weighed = zip(members, weigh(fold), strict=True)
-        parts = [weight * member.scores[rows] for member, weight in weighed if weight > 0.0]
-        parts = [part for part in parts if np.isfinite(part).all()]
+        rows, queries = folds.rows(fold), folds.validated(fold)
+        values = np.array([member.validation_values[queries] for member in members])
+        weights = weigh(values, None if query_weights is None else query_weights[queries])
+        scores = [(weight, member.scores[rows]) for weight, member in zip(weights, members, strict=True)]
+        parts = [weight * part for weight, part in scores if weight > 0.0 and np.isfinite(part).all()]
         if parts:
             total[rows] = np.sum(parts, axis=0)
     return total
