@@ -475,7 +475,7 @@ def test_degenerate_queries_give_finite_scores(name):
 
 
 def test_nothing_to_learn_is_a_warning_and_not_an_error(name):
-    data = RankingData.from_rows(np.ones((6, 2)), np.zeros(6), [1, 1, 1, 2, 2, 2])
+    data = RankingData.from_rows(np.ones((9, 2)), np.zeros(9), [1, 1, 1, 2, 2, 2, 3, 3, 3])
     with pytest.warns(gainful.DataWarning, match="no query has rows of two different grades"):
         model = make(name).fit(data)
     assert np.isfinite(model.predict(data)).all()
