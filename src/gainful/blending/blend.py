@@ -22,14 +22,7 @@ from gainful.blending.folds import (
     trees_left,
 )
 from gainful.blending.leaderboard import Leaderboard, Row
-from gainful.blending.members import (
-    Member,
-    blend_scores,
-    pack_models,
-    stored_factors,
-    unpack_models,
-    values_of_scores,
-)
+from gainful.blending.members import Member, blend_out_of_fold, pack_models, stored_factors, unpack_models
 from gainful.blending.weights import RULES, best_member, choose_weights, errors_below, mean_and_error
 from gainful.compute.randomness import seed_from
 from gainful.data.dataset import Dataset, RankingData, join_pieces
@@ -275,9 +268,9 @@ class BlendedRanker(Ranker):
 
     def _report(self, member: Member, members: Sequence[Member], folds: QueryFolds, monitor: Monitor) -> bool:
         """Tell the monitor about a new member; True if training is to end."""
-        left, value = [each for each in members if not each.dropped], None
-        if left:
-            values = values_of_scores(blend_scores(left, folds, self._weigh), folds, self._validation_metric())
+        remaining, value = [each for each in members if not each.dropped], None
+        if remaining:
+            _, values = blend_out_of_fold(remaining, folds, self._weigh, self._validation_metric())
             value = mean_and_error(values, folds.data.query_weights)[0]
         return monitor.step(validation=value, member=member.spec)
 
@@ -290,32 +283,32 @@ class BlendedRanker(Ranker):
 
     def _finish(self, folds: QueryFolds, members: list[Member], monitor: Monitor, clock: Clock) -> Array:
         """Weigh the members and keep the models that count; return the blend's out-of-fold scores."""
-        left, query_weights = [member for member in members if not member.dropped], folds.data.query_weights
-        if not left:
+        remaining, query_weights = [each for each in members if not each.dropped], folds.data.query_weights
+        if not remaining:
             if clock.stop.is_set():
                 raise KeyboardInterrupt
             reasons = list({member.dropped: f"{member.spec}: {member.dropped}" for member in members}.values())
             text = "; ".join(reasons[:REASONS]) or "the time was over before the first"
             raise DataError(f"{type(self).__name__} could train no member ({text})")
-        weights = self._weigh(np.array([member.values for member in left]), query_weights).tolist()
-        measure, scores = self._validation_metric(), blend_scores(left, folds, self._weigh)
+        weights = self._weigh(np.array([member.values for member in remaining]), query_weights).tolist()
+        measure = self._validation_metric()
+        scores, values = blend_out_of_fold(remaining, folds, self._weigh, measure)
         rows, shares = [], iter(weights)
         for member in members:
             weight = 0.0 if member.dropped else next(shares)
             note = member.dropped or ("" if member.complete else _how_far(member, folds))
             models = len(member.models) if weight > 0.0 else 0
             rows.append((Row(member.spec, 0.0, 0.0, weight, member.seconds, models, note=note), member.values))
-        used = [(member, weight) for member, weight in zip(left, weights, strict=True) if weight > 0.0]
+        used = [(member, weight) for member, weight in zip(remaining, weights, strict=True) if weight > 0.0]
         used.sort(key=lambda pair: -mean_and_error(pair[0].values, query_weights)[0])  # as the leaderboard
         self.members_ = [member for member, _ in used]
         self.weights_ = np.array([weight for _, weight in used])
         factors = [factor for member, weight in used for factor in member.factors(weight)]
         self._keep([model for member in self.members_ for model in member.models], factors)
-        values = values_of_scores(scores, folds, measure)
-        used_for = "" if self.folds is not None else self._chosen_by_validation(left)
-        self.leaderboard_ = Leaderboard.of_values(
-            measure.name, values, rows, query_weights, len(self._models), used_for
-        )
+        measured_on_validation = self.folds is None and folds.valid(0) is not None
+        used_for = self._chosen_by_validation(remaining) if measured_on_validation else ""
+        n_models = len(self._models)
+        self.leaderboard_ = Leaderboard.of_values(measure.name, values, rows, query_weights, n_models, used_for)
         monitor.best_iteration = len(monitor.history)
         for member in self.members_:
             show_kept(f"member {member.spec}", member.warnings, stacklevel=5)  # the caller of fit, behind its decorator

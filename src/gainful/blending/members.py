@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gainful.blending.folds import FoldFit, QueryFolds, centred, spread_within
-from gainful.data.rows import Array, rows_of_queries
+from gainful.data.rows import Array
 from gainful.metrics import Metric
 from gainful.rankers.base import Ranker
 from gainful.rankers.model_file import pack_model, unpack_model
@@ -70,34 +70,26 @@ class Member:
         return replace(self, models=(), spreads=(), dropped=why)
 
 
-def blend_scores(members: Sequence[Member], folds: QueryFolds, weigh: Callable[[Array, Array | None], Array]) -> Array:
-    """The out-of-fold scores of the blend; rows that no member scored are NaN.
+def blend_out_of_fold(
+    members: Sequence[Member], folds: QueryFolds, weigh: Callable[[Array, Array | None], Array], metric: Metric
+) -> tuple[Array, Array]:
+    """The scores of the blend, and the metric of each query; NaN where no member scored them.
 
     ``weigh`` makes weights of the members from their values and the weights of the queries. Each fold is scored with
     those by the queries that validate the models it tests: it has no say in them.
     """
-    total, query_weights = np.full(folds.data.n_rows, np.nan), folds.data.query_weights
+    data, query_weights = folds.data, folds.data.query_weights
+    scores, values = np.full(data.n_rows, np.nan), np.full(data.n_queries, np.nan)
     for fold in range(folds.n):
         rows, queries = folds.rows(fold), folds.validated(fold)
-        values = np.array([member.validation_values[queries] for member in members])
-        weights = weigh(values, None if query_weights is None else query_weights[queries])
-        scores = [(weight, member.scores[rows]) for weight, member in zip(weights, members, strict=True)]
-        parts = [weight * part for weight, part in scores if weight > 0.0 and np.isfinite(part).all()]
+        validated = np.array([member.validation_values[queries] for member in members])
+        weights = weigh(validated, None if query_weights is None else query_weights[queries])
+        weighed = [(weight, member.scores[rows]) for weight, member in zip(weights, members, strict=True)]
+        parts = [weight * part for weight, part in weighed if weight > 0.0 and np.isfinite(part).all()]
         if parts:
-            total[rows] = np.sum(parts, axis=0)
-    return total
-
-
-def values_of_scores(scores: Array, folds: QueryFolds, metric: Metric) -> Array:
-    """The metric of each query; NaN for queries without scores."""
-    data = folds.data
-    values = np.full(data.n_queries, np.nan)
-    scored = np.flatnonzero(np.isfinite(scores[data.offsets[:-1]]))
-    if len(scored) == data.n_queries:
-        return metric.per_query(scores, data)
-    if len(scored):
-        values[scored] = metric.per_query(scores[rows_of_queries(data.offsets, scored)], data[scored])
-    return values
+            scores[rows] = np.sum(parts, axis=0)
+            values[folds.tested(fold)] = metric.per_query(scores[rows], folds.test(fold))
+    return scores, values
 
 
 # -- in files ----------------------------------------------------------------------------------------------------------
