@@ -1,7 +1,7 @@
 """How far the figures that are printed lie above the truth: on random grades, and on real data with test queries.
 
     python benchmarks/optimism.py [--draws 100] [--auto 10] [--tune 10] [--distill 10] [--compare 10] [--members A,B]
-                                  [--mq2007 DIR] [--jobs N] [--json FILE]
+                                  [--folds K] [--mq2007 DIR] [--jobs N] [--json FILE]
 
 Each of the first five is a number of draws, of a blend by ``--draws``; what is not asked for is left out.
 
@@ -50,48 +50,51 @@ def value_of_chance(data: gainful.RankingData) -> float:
     return float(NDCG(np.zeros(data.n_rows), data.y, qid=data.qid))
 
 
-def of_blend(data: gainful.RankingData, seed: int, members: list[str]) -> Figures:
-    board = gainful.Blend(members, n_jobs=1, weights="shrunk", random_state=seed).fit(data).leaderboard_
+def of_blend(data: gainful.RankingData, seed: int, given: argparse.Namespace) -> Figures:
+    members = given.members.split(",")
+    blend = gainful.Blend(members, folds=given.folds, n_jobs=1, weights="shrunk", random_state=seed)
+    board = blend.fit(data).leaderboard_
     best = {"blend: best member": (board.members[0].mean, f"being chosen from {len(members)}")} if members[1:] else {}
     rows = {f"blend: {row.name}": (row.mean, board.used_for) for row in board.members}
     return {"blend": (board.blend.mean, board.used_for), **best, **rows}
 
 
-def of_auto(data: gainful.RankingData, seed: int, _: list[str]) -> Figures:
-    board = gainful.ranker("auto", trials=TRIALS, n_jobs=1, random_state=seed).fit(data).leaderboard_
+def of_auto(data: gainful.RankingData, seed: int, given: argparse.Namespace) -> Figures:
+    auto = gainful.ranker("auto", trials=TRIALS, folds=given.folds, n_jobs=1, random_state=seed)
+    board = auto.fit(data).leaderboard_
     return {"auto": (board.blend.mean, board.used_for)}
 
 
-def of_tune(data: gainful.RankingData, seed: int, _: list[str]) -> Figures:
+def of_tune(data: gainful.RankingData, seed: int, _: argparse.Namespace) -> Figures:
     result = gainful.tune(SMALL, data, trials=8, refit=False, seed=seed)
     return {"tune: best value": (result.best_value, result.quality.used_for)}
 
 
-def of_distill(data: gainful.RankingData, _: int, __: list[str]) -> Figures:
+def of_distill(data: gainful.RankingData, _: int, __: argparse.Namespace) -> Figures:
     small = gainful.distill(gainful.ranker("listnet").fit(data), data, SMALL)
     return {"distill without test queries": (small.student, small.used_for)}
 
 
-def of_compare(data: gainful.RankingData, seed: int, _: list[str]) -> Figures:
+def of_compare(data: gainful.RankingData, seed: int, _: argparse.Namespace) -> Figures:
     found = gainful.compare(SMALL, data, folds=3, tune=4, seed=seed)
     return {"compare with tuning": (float(found.mean(found.labels[0], NDCG)), "")}
 
 
-KINDS: dict[str, Callable[[gainful.RankingData, int, list[str]], Figures]] = {
+KINDS: dict[str, Callable[[gainful.RankingData, int, argparse.Namespace], Figures]] = {
     "blend": of_blend, "auto": of_auto, "tune": of_tune, "distill": of_distill, "compare": of_compare
 }  # fmt: skip
 
 
-def draw(kind: str, seed: int, members: list[str]) -> tuple[Figures, float, float]:
+def draw(kind: str, seed: int, given: argparse.Namespace) -> tuple[Figures, float, float]:
     """What is printed of one training, the truth, and the seconds it took."""
     warnings.simplefilter("ignore")
     began, data = time.perf_counter(), random_data(seed)
-    return KINDS[kind](data, seed, members), value_of_chance(data), time.perf_counter() - began
+    return KINDS[kind](data, seed, given), value_of_chance(data), time.perf_counter() - began
 
 
-def on_random_grades(draws: dict[str, int], members: list[str], pool: ProcessPoolExecutor) -> Iterator[dict[str, Any]]:
-    for kind, n in draws.items():
-        jobs = {pool.submit(draw, kind, seed, members): seed for seed in range(n)}
+def on_random_grades(given: argparse.Namespace, pool: ProcessPoolExecutor) -> Iterator[dict[str, Any]]:
+    for kind in KINDS:
+        jobs = {pool.submit(draw, kind, seed, given): seed for seed in range(getattr(given, kind))}
         differences: dict[str, list[float]] = {}
         words: dict[str, str] = {}
         for job in as_completed(jobs):
@@ -105,21 +108,21 @@ def on_random_grades(draws: dict[str, int], members: list[str], pool: ProcessPoo
             yield row(f"random grades: {name}", values, words[name])
 
 
-def on_split(folder: Path, split: int, seconds: float) -> tuple[float, float, float, float, str]:
+def on_split(split: int, given: argparse.Namespace) -> tuple[float, float, float, float, str]:
     """The value that ``auto`` prints and its error, the value on test queries and its error, and the words."""
     warnings.simplefilter("ignore")
-    data = gainful.read(folder / "rows.txt.gz", format="letor")
+    data = gainful.read(given.mq2007 / "rows.txt.gz", format="letor")
     test = gainful.folds(data, SPLITS, seed=0)[split].test
     train = data[~np.isin(data.query_ids, test.query_ids)]
-    model = gainful.ranker("auto", seconds=seconds, n_jobs=1, random_state=split).fit(train)
+    model = gainful.ranker("auto", seconds=given.seconds, folds=given.folds, n_jobs=1, random_state=split).fit(train)
     values, board = NDCG.per_query(model.predict(test), test), model.leaderboard_
     error = float(values.std(ddof=1) / math.sqrt(len(values)))
     return board.blend.mean, board.blend.error, float(values.mean()), error, board.used_for
 
 
-def on_mq2007(folder: Path, seconds: float, pool: ProcessPoolExecutor) -> Iterator[dict[str, Any]]:
+def on_mq2007(given: argparse.Namespace, pool: ProcessPoolExecutor) -> Iterator[dict[str, Any]]:
     """Five splits of the sample: the queries in five parts, each the test part once."""
-    jobs, differences, used_for = [pool.submit(on_split, folder, k, seconds) for k in range(SPLITS)], [], ""
+    jobs, differences, used_for = [pool.submit(on_split, k, given) for k in range(SPLITS)], [], ""
     for split, job in enumerate(jobs, start=1):
         printed, its_error, reached, error, used_for = job.result()
         differences.append(printed - reached)
@@ -141,17 +144,17 @@ def main() -> None:
         names = ("--draws", "--blend") if kind == "blend" else (f"--{kind}",)
         parser.add_argument(*names, dest=kind, type=int, default=0, metavar="DRAWS")
     parser.add_argument("--members", default=",".join(MEMBERS), help="of the blend")
+    parser.add_argument("--folds", type=int, default=gainful.Blend().folds, help="of the blend and of auto")
     parser.add_argument("--mq2007", type=Path, metavar="DIR")
     parser.add_argument("--seconds", type=float, default=60.0, help="of auto on each split of mq2007")
     parser.add_argument("--jobs", type=int, default=1, help="processes, each of which trains on one core")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    draws = {kind: getattr(given, kind) for kind in KINDS}
-    if given.mq2007 is None and not any(draws.values()):
+    if given.mq2007 is None and not any(getattr(given, kind) for kind in KINDS):
         parser.error("nothing to measure; give a number of draws, such as --draws 30, or --mq2007 DIR")
     with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn")) as pool:
-        rows = list(on_random_grades(draws, given.members.split(","), pool))
-        rows += list(on_mq2007(given.mq2007, given.seconds, pool)) if given.mq2007 else []
+        rows = list(on_random_grades(given, pool))
+        rows += list(on_mq2007(given, pool)) if given.mq2007 else []
     print("| figure | draws | printed − true | ± s.e. | within 2 s.e. and .005 | its words: also used for |\n"
           "| --- | ---: | ---: | ---: | --- | --- |")  # fmt: skip
     for figure in rows:
