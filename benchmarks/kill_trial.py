@@ -101,7 +101,7 @@ COMMANDS = [
     Command("train (linear)", f"train ranknet data.txt -o model {CHECKPOINT} --set tol=1e-8", ["model"], scores),
     Command(
         "train (auto)",
-        f"train auto data.txt -o model {CHECKPOINT} --trials 9 --set rankers=regression,listnet --set folds=2",
+        f"train auto data.txt -o model {CHECKPOINT} --trials 9 --set rankers=regression,listnet --set folds=3",
         ["model"],
         scores,
     ),

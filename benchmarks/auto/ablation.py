@@ -143,7 +143,7 @@ HEAD = """# What each part of `auto` gives
 
 `python benchmarks/auto/ablation.py --shared DIR --data mq2007 --seconds 120 --page docs/results/auto-ablation.md`
 
-One `auto` per fold (*auto*: every ranker bagged over five query folds, all that it tried, weights `shrunk`), trained in
+One `auto` per fold (*auto*: every ranker bagged over query folds, all that it tried, weights `shrunk`), trained in
 the seconds of processor time in the heading, on one thread. The rows recombine its models, so that they differ in
 nothing else; the distilled models learned from its scores on the training and validation queries. *auto − it* is paired
 by query, over the folds of the row; differences above two standard errors are **bold**; harmless rows come first.

@@ -2,9 +2,10 @@
 
     python benchmarks/auto/members.py --shared DIR --data mq2007
 
-Each ranker is trained on five query folds of the training and validation queries, and its five models are averaged, as
-in ``auto``. Columns: where every model ends with the best iteration of its own fold, after a patience of 40 or 100
-trees; and where all five end with the iteration that is best on all queries left out. NDCG@10 over the test queries.
+Each ranker is trained on query folds of the training and validation queries, and its models are averaged, as in
+``auto``. Columns: where every model ends with the best iteration of its own validation fold, after a patience of 40 or
+100 trees; and where all end with the iteration that is best on the validation queries of all. NDCG@10 over the test
+queries.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if __name__ == "__main__":
 
 import gainful  # noqa: E402
 from auto.run import NDCG, REAL, Parts, folds_of  # noqa: E402
-from gainful.blending.folds import QueryFolds, smooth  # noqa: E402
+from gainful.blending.folds import FOLDS, QueryFolds, smooth  # noqa: E402
 from gainful.data.checks import skip_checks  # noqa: E402
 from gainful.data.rows import Array  # noqa: E402
 from gainful.rankers.specs import ranker_from_spec  # noqa: E402
@@ -42,9 +43,9 @@ PATIENCE = (40, 100)
 def values_of(spec: str, parts: Parts) -> list[Array]:
     """NDCG@10 of each test query, for each way to end the models."""
     train, valid, test = parts
-    folds = QueryFolds(gainful.RankingData.concatenate([train, valid]), 5, 0)
+    folds = QueryFolds(gainful.RankingData.concatenate([train, valid]), FOLDS, 0)
     models, curves = [], []
-    for fold in range(5):
+    for fold in range(FOLDS):
         model = ranker_from_spec(f"{spec}:{TREES}:early_stopping={max(PATIENCE)}")
         model._keeps_all_trees = True
         with warnings.catch_warnings(), skip_checks():
@@ -54,7 +55,7 @@ def values_of(spec: str, parts: Parts) -> list[Array]:
         curves.append(np.array([row["validation"] for row in model.history_]))
     shortest = min(map(len, curves))
     together = int(np.argmax(smooth(np.mean([curve[:shortest] for curve in curves], axis=0))))
-    ends = [[own_end(curve, patience) for curve in curves] for patience in PATIENCE] + [[together] * 5]
+    ends = [[own_end(curve, patience) for curve in curves] for patience in PATIENCE] + [[together] * FOLDS]
     return [NDCG.per_query(bagged_scores(models, each, folds, test), test) for each in ends]
 
 
@@ -69,7 +70,7 @@ def own_end(curve: Array, patience: int) -> int:
 
 
 def bagged_scores(models: Sequence[gainful.Ranker], ends: Sequence[int], folds: QueryFolds, test: object) -> Array:
-    """The mean over models of their scores, each divided by its spread on the queries left out."""
+    """The mean over models of their scores, each divided by its spread on its validation queries."""
     scores = []
     for fold, (model, end) in enumerate(zip(models, ends, strict=True)):
         model._end_with(end + 1, cut=False)

@@ -66,7 +66,7 @@ def test_trees_grow_with_the_data(trees):
 
 @pytest.mark.usefixtures("quick_trees")
 def test_small_and_large_trees_are_tried_and_later_ones_follow_the_better(parts):
-    model = Auto(trials=8, folds=2, n_jobs=1, rankers=["tree-regression", "lambdamart", "gbrank"]).fit(parts[0])
+    model = Auto(trials=8, folds=3, n_jobs=1, rankers=["tree-regression", "lambdamart", "gbrank"]).fit(parts[0])
     facts = DataFacts.of(parts[0], blockwise=False)
     rankers = [ranker_from_spec(row.name) for row in model.leaderboard_.members]
     assert {small_trees(facts)["n_leaves"], large_trees(facts)["n_leaves"]} < {one.n_leaves for one in rankers}
@@ -123,18 +123,18 @@ def rows_with(relevance, n_queries=90, noise=0.0):
 @pytest.mark.parametrize(
     ("data", "best"),
     [
-        (rows_with(lambda X: X.sum(axis=1), noise=3.0), 2),  # additive and noisy: stumps
+        (rows_with(lambda X: X.sum(axis=1), n_queries=240, noise=3.0), 2),  # additive and noisy: stumps
         (rows_with(lambda X: X[:, 0] * X[:, 1] * X[:, 2]), 16),  # nothing to see in two features alone
     ],
 )
 def test_the_size_of_trees_follows_the_data(data, best):
     settings = {"min_docs_in_leaf": 5, "n_jobs": 1}
     given = Pace(start=0.0, tree=1e-3)
-    size, pace = find_size(QueryFolds(data, 3, 0), (2, 16), settings, 1000.0, given, 1)
+    size, pace = find_size(QueryFolds(data, 6, 0), (2, 16), settings, 1000.0, given, 1)
     assert size == best
     assert pace.start == 0.0
     assert pace.tree > 0.0
-    assert find_size(QueryFolds(data, 3, 0), (2, 16), settings, 0.1, given, 1) == (None, given)  # no time to find out
+    assert find_size(QueryFolds(data, 6, 0), (2, 16), settings, 0.1, given, 1) == (None, given)  # no time to find out
 
 
 def test_the_size_of_trees_is_chosen_by_the_users_metric(parts, monkeypatch):
@@ -156,7 +156,7 @@ def test_ctrl_c_while_the_size_of_trees_is_sought_ends_the_search(monkeypatch):
         return False
 
     monkeypatch.setattr(Stopwatch, "__call__", press)
-    folds = QueryFolds(rows_with(lambda X: X.sum(axis=1)), 3, 0)
+    folds = QueryFolds(rows_with(lambda X: X.sum(axis=1)), 6, 0)
     with pytest.raises(KeyboardInterrupt):
         find_size(folds, (2, 16), {"n_jobs": 1}, 1e6, Pace(0.0, 1e-3), 1)
 
@@ -165,7 +165,7 @@ def test_ctrl_c_while_the_size_of_trees_is_sought_ends_the_search(monkeypatch):
 def test_where_no_tree_can_split_there_is_no_size():
     data = gainful.make_artificial(80, n_docs=6, n_features=3, seed=0)
     data, given = data.replace(X=np.ones_like(data.X)), Pace(0.0, 1e-3)
-    assert find_size(QueryFolds(data, 3, 0), (2, 16), {"n_jobs": 1}, 1e6, given, 1) == (None, given)
+    assert find_size(QueryFolds(data, 6, 0), (2, 16), {"n_jobs": 1}, 1e6, given, 1) == (None, given)
 
 
 def test_the_peak_of_a_curve_is_not_its_highest_spike():
@@ -203,7 +203,7 @@ def test_a_search_in_which_everything_fails_ends_soon(parts, monkeypatch):
         raise DataError("no such luck")
 
     monkeypatch.setattr(gainful.RegressionRanker, "_fit", fail)
-    model = Auto(seconds=600.0, rankers=["regression"], folds=2, n_jobs=1)
+    model = Auto(seconds=600.0, rankers=["regression"], folds=3, n_jobs=1)
     with pytest.raises(DataError, match=r"could train no member \(regression.*: no such luck\)$"):
         model.fit(parts[0])
 
@@ -218,11 +218,12 @@ def test_text_columns_are_left_to_those_that_take_them():
 
 
 def test_larger_steps_where_early_stopping_played_no_part(parts):
-    capped = gainful.Blend(["regression", "tree-regression:n_trees=5"], folds=2, n_jobs=1).fit(parts[0])
+    how = {"folds": 3, "weights": "uniform", "n_jobs": 1}
+    capped = gainful.Blend(["regression", "tree-regression:n_trees=5"], **how).fit(parts[0])
     assert Growth().after(capped.members_).longer == 2.0
     assert Growth(bagged=False).after(capped.members_).longer == 1.0
     few = "tree-regression:n_trees=300:early_stopping=5"
-    stopped = gainful.Blend(["regression", few], folds=2, n_jobs=1).fit(parts[0])
+    stopped = gainful.Blend(["regression", few], **how).fit(parts[0])
     assert Growth().after(stopped.members_).longer == 1.0
     assert Growth().after([]).longer == 1.0
 
@@ -240,22 +241,22 @@ def test_settings_are_those_of_the_ranker(family):
 @pytest.mark.usefixtures("quick_trees")
 def test_same_seed_and_trials_same_bits_whatever_the_cores(parts):
     train, test = parts[0][:30], parts[2]
-    one = Auto(trials=4, folds=2, n_jobs=1, random_state=3).fit(train)
-    two = Auto(trials=4, folds=2, n_jobs=2, random_state=3).fit(train)
+    one = Auto(trials=4, folds=3, n_jobs=1, random_state=3).fit(train)
+    two = Auto(trials=4, folds=3, n_jobs=2, random_state=3).fit(train)
     assert np.array_equal(one.predict(test), two.predict(test))
     assert [row.name for row in one.leaderboard_.members] == [row.name for row in two.leaderboard_.members]
     assert len(one.leaderboard_.members) == 4
     assert not np.array_equal(
-        Auto(trials=4, folds=2, n_jobs=1, random_state=4).fit(train).predict(test), one.predict(test)
+        Auto(trials=4, folds=3, n_jobs=1, random_state=4).fit(train).predict(test), one.predict(test)
     )
 
 
 @pytest.mark.usefixtures("quick_trees")
 def test_seconds_are_kept(parts):
     train = parts[0][:20]
-    Auto(trials=3, folds=2, n_jobs=1).fit(train)  # imports and compiles, which may take longer than the seconds given
+    Auto(trials=3, folds=3, n_jobs=1).fit(train)  # imports and compiles, which may take longer than the seconds given
     began = time.perf_counter()
-    model = Auto(seconds=2.0, folds=2, n_jobs=1).fit(train)
+    model = Auto(seconds=2.0, folds=3, n_jobs=1).fit(train)
     assert model.leaderboard_.members
     assert time.perf_counter() - began < 60.0  # it was over in good time, on however slow a machine
 
@@ -291,6 +292,7 @@ def test_with_little_time_each_ranker_is_trained_once(parts, monkeypatch):
     known = np.isfinite(model.out_of_fold_scores_)
     assert 0 < known.sum() < parts[0].n_rows  # those of the first fold
     assert f"on {-(-parts[0].n_queries // 3)} queries left out" in model.leaderboard_.sentence
+    assert model.leaderboard_.used_for == ""  # the second fold stopped and weighed them
     assert np.isfinite(model.predict(parts[2])).all()
 
 
@@ -317,14 +319,14 @@ def test_a_resumed_training_whose_members_all_failed_still_uses_all_folds(parts,
     def fail(*_, **__):
         raise MemoryError("no more")
 
-    settings = {"folds": 2, "n_jobs": 1, "rankers": ["regression", "adarank-ndcg"]}
+    settings = {"folds": 3, "n_jobs": 1, "rankers": ["regression", "adarank-ndcg"]}
     with monkeypatch.context() as failing:
         failing.setattr(gainful.RegressionRanker, "_fit", fail)
         kept = gainful.Checkpoint(tmp_path / "auto", every=0, keep=True)
         with pytest.raises(DataError, match="no more"):
             Auto(trials=1, **settings).fit(parts[0], checkpoint=kept)
     model = Auto(trials=2, **settings).fit(parts[0], checkpoint=tmp_path / "auto")
-    assert [len(member.models) for member in model.members_] == [2]
+    assert [len(member.models) for member in model.members_] == [3]
 
 
 def test_a_resumed_training_goes_on_with_the_folds_it_began_with(parts, monkeypatch, tmp_path):
@@ -337,7 +339,7 @@ def test_a_resumed_training_goes_on_with_the_folds_it_began_with(parts, monkeypa
 
 
 def test_rankers_without_settings_are_tried_once(parts):
-    model = Auto(trials=5, folds=2, n_jobs=1, rankers=["adarank-ndcg"]).fit(parts[0])
+    model = Auto(trials=5, folds=3, n_jobs=1, rankers=["adarank-ndcg"]).fit(parts[0])
     assert len(model.leaderboard_.members) == 1
 
 
@@ -346,7 +348,7 @@ def test_one_member_that_breaks_does_not_end_the_others(parts, monkeypatch):
         raise MemoryError("no more")
 
     monkeypatch.setattr(gainful.RegressionRanker, "_fit", fail)
-    model = Auto(trials=2, folds=2, n_jobs=1, rankers=["regression", "adarank-ndcg"]).fit(parts[0])
+    model = Auto(trials=2, folds=3, n_jobs=1, rankers=["regression", "adarank-ndcg"]).fit(parts[0])
     notes = {row.name: row.note for row in model.leaderboard_.members}
     assert notes["regression"] == "MemoryError: no more"
 
@@ -358,7 +360,7 @@ def test_a_drawn_seed_is_kept_in_the_checkpoint(parts, tmp_path):
             raise RuntimeError("killed")
 
     train = parts[0][:20]
-    settings = {"trials": 6, "folds": 2, "n_jobs": 1, "random_state": None, "rankers": ["tree-regression"]}
+    settings = {"trials": 6, "folds": 3, "n_jobs": 1, "random_state": None, "rankers": ["tree-regression"]}
     path = tmp_path / "auto.checkpoint"
     first = Auto(**settings)
     with pytest.raises(RuntimeError, match="killed"):
@@ -384,7 +386,7 @@ def test_ctrl_c_gives_the_blend_so_far(parts):
 @pytest.mark.usefixtures("quick_trees")
 def test_it_resumes_after_a_kill(parts, tmp_path):
     train, test = parts[0][:30], parts[2]
-    whole = Auto(trials=9, folds=2, n_jobs=1).fit(train)
+    whole = Auto(trials=9, folds=3, n_jobs=1).fit(train)
 
     def die(event):
         if event.iteration == 7:
@@ -392,8 +394,8 @@ def test_it_resumes_after_a_kill(parts, tmp_path):
 
     path = tmp_path / "auto.checkpoint"
     with pytest.raises(RuntimeError, match="killed"):
-        Auto(trials=9, folds=2, n_jobs=1).fit(train, checkpoint=path, checkpoint_every=0, progress=die)
-    again = Auto(trials=9, folds=2, n_jobs=1).fit(train, checkpoint=path, checkpoint_every=0)
+        Auto(trials=9, folds=3, n_jobs=1).fit(train, checkpoint=path, checkpoint_every=0, progress=die)
+    again = Auto(trials=9, folds=3, n_jobs=1).fit(train, checkpoint=path, checkpoint_every=0)
     assert np.array_equal(again.predict(test), whole.predict(test))
 
 
@@ -402,14 +404,14 @@ def test_missing_values_and_sparse_rows_are_taken(parts):
     train = parts[0][:30]
     X = train.X.copy()
     X[::5, 2] = np.nan
-    model = Auto(trials=4, folds=2, n_jobs=1).fit(X, train.y, qid=train.qid)
+    model = Auto(trials=4, folds=3, n_jobs=1).fit(X, train.y, qid=train.qid)
     assert np.isfinite(model.predict(X)).all()
     csr = sparse.csr_array(np.where(np.median(train.X) < train.X, train.X, 0.0))
-    assert np.isfinite(Auto(trials=4, folds=2, n_jobs=1).fit(csr, train.y, qid=train.qid).predict(csr)).all()
+    assert np.isfinite(Auto(trials=4, folds=3, n_jobs=1).fit(csr, train.y, qid=train.qid).predict(csr)).all()
 
 
 def test_members_that_cannot_train_are_left_out_with_the_reason(parts):
-    model = Auto(trials=2, folds=2, n_jobs=1, rankers=["mcrank", "regression"])
+    model = Auto(trials=2, folds=3, n_jobs=1, rankers=["mcrank", "regression"])
     y = parts[0].y + np.random.default_rng(0).random(parts[0].n_rows)  # every grade differs
     with pytest.warns(gainful.DataWarning):
         model.fit(parts[0].X, y, qid=parts[0].qid)
@@ -430,5 +432,5 @@ def test_mistakes_are_refused(parts):
         Auto(rankers=["blend"]).fit(parts[0])
     with pytest.raises(ParameterError, match="seconds of Auto must be a number > 0"):
         Auto(seconds=0).fit(parts[0])
-    with pytest.raises(ParameterError, match="folds of Auto must be an integer ≥ 2"):
+    with pytest.raises(ParameterError, match="folds of Auto must be an integer ≥ 3"):
         Auto(folds=None).fit(parts[0])

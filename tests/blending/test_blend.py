@@ -16,7 +16,9 @@ from gainful.blending import blend as blend_module
 from gainful.blending import folds as folds_module
 from gainful.blending.folds import QueryFolds, smooth
 from gainful.blending.leaderboard import Leaderboard, Row
+from gainful.blending.weights import choose_weights
 from gainful.compute.memory import memory_limit
+from gainful.data.checks import skip_checks
 from gainful.rankers.specs import ranker_from_spec, spec_of
 from gainful.training import monitor
 
@@ -39,32 +41,38 @@ def test_fits_side_by_side_have_one_thread_of_blas(parts, monkeypatch):
 
     monkeypatch.setattr(gainful.RegressionRanker, "_fit", note)
     with threadpool_limits(2, user_api="blas"):
-        Blend(["regression"], folds=2, n_jobs=2).fit(parts[0])
+        Blend(["regression"], folds=3, n_jobs=2).fit(parts[0])
         after = {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
     assert set(seen) == {1}
     assert after == {2}
 
 
-def test_every_query_is_left_out_once(parts):
-    folds = QueryFolds(parts[0], 4, seed=1)
-    assert sorted(np.concatenate(folds.left_out)) == list(range(parts[0].n_queries))
-    for k in range(4):
-        train, valid = folds.train(k), folds.valid(k)
-        assert not set(train.query_ids) & set(valid.query_ids)
-        assert train.n_queries + valid.n_queries == parts[0].n_queries
-        assert np.array_equal(parts[0].X[folds.rows(k)], valid.X)
+@pytest.mark.parametrize("n", [3, 4, 7])
+def test_every_query_tests_one_model_and_validates_another(parts, n):
+    data, folds = parts[0], QueryFolds(parts[0], n, seed=1)
+    for part in (folds.tested, folds.validated):
+        assert sorted(np.concatenate([part(k) for k in range(n)])) == list(range(data.n_queries))
+    for k in range(n):
+        three = [folds.train(k), folds.valid(k), folds.test(k)]
+        assert sorted(np.concatenate([part.query_ids for part in three])) == sorted(data.query_ids)
+        assert np.array_equal(folds.validated(k), folds.tested((k + 1) % n))
+        assert np.array_equal(data.X[folds.rows(k)], three[2].X)
 
 
 def test_folds_of_a_large_mapped_file_share_its_rows(parts, tmp_path, monkeypatch):
     monkeypatch.setattr(folds_module, "LARGE", 100)
     gainful.write(parts[0], tmp_path / "data.gnf")
     mapped = gainful.read(tmp_path / "data.gnf")
-    folds = QueryFolds(mapped, 3, seed=0)
+    folds = QueryFolds(mapped, 4, seed=0)
     assert folds.mapped
-    for k in range(3):
-        blocks = list(folds.train(k).blocks())
-        assert all(np.shares_memory(block.X, mapped.X) for block in blocks)
-        assert sum(block.n_queries for block in blocks) + folds.valid(k).n_queries == mapped.n_queries
+    for k in range(4):
+        blocks, others = list(folds.train(k).blocks()), [folds.valid(k), folds.test(k)]
+        assert all(np.shares_memory(block.X, mapped.X) for block in [*blocks, *others])
+        left_out = np.concatenate([folds.tested(k), folds.validated(k)])
+        in_memory = parts[0][np.setdiff1d(np.arange(mapped.n_queries), left_out)]
+        assert np.array_equal(np.concatenate([block.X for block in blocks]), in_memory.X)
+        assert np.array_equal(np.concatenate([block.y for block in blocks]), in_memory.y)
+        assert np.array_equal(folds.test(k).X, parts[0][folds.tested(k)].X)
     model = gainful.ranker("auto", trials=2, folds=3, n_jobs=1).fit(mapped)
     assert np.isfinite(model.predict(mapped)).all()
 
@@ -73,29 +81,65 @@ def test_folds_of_a_large_mapped_file_share_its_rows(parts, tmp_path, monkeypatc
 def test_a_small_mapped_file_gives_the_model_of_its_rows(parts, tmp_path, form):
     train = parts[0].replace(X=form(parts[0].X))
     gainful.write(train, tmp_path / "data.gnf")
-    one, other = (Blend(MEMBERS[:2], folds=2, n_jobs=1).fit(data) for data in (train, tmp_path / "data.gnf"))
+    one, other = (Blend(MEMBERS[:2], folds=3, n_jobs=1).fit(data) for data in (train, tmp_path / "data.gnf"))
     assert np.allclose(one.predict(parts[2]), other.predict(parts[2]))
 
 
-def test_one_query_with_a_weight_is_too_few(parts):
-    weights = np.zeros(parts[0].n_queries)
-    weights[3] = 1.0
-    with pytest.raises(DataError, match="at least two queries to leave some out; there is one with a weight above 0"):
-        Blend(["regression"]).fit(parts[0].replace(query_weights=weights))
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_fewer_than_three_queries_are_refused(parts, n):
+    weights = (np.arange(parts[0].n_queries) < n).astype(float)
+    there = "there is 1" if n == 1 else f"there are {n}"
+    if n:
+        with pytest.raises(DataError, match=f"on different queries, so it needs at least 3; {there}$"):
+            Blend(["regression"]).fit(parts[0][:n])
+        with pytest.raises(DataError, match=f"so it needs at least 3 with a weight above 0; {there}$"):
+            Blend(["regression"]).fit(parts[0].replace(query_weights=weights))
+    with pytest.raises(ParameterError, match=r"folds of Blend must be .*integer ≥ 3"):
+        Blend(["regression"], folds=n).fit(parts[0])
+
+
+def test_as_many_folds_as_there_are_queries(parts):
+    few = Blend(["regression", f"lambdamart:{SMALL}"], n_jobs=1).fit(parts[0][:4])
+    assert {len(member.models) for member in few.members_} == {4}
+    assert np.isfinite(few.out_of_fold_scores_).all()
+    weights = (np.arange(parts[0].n_queries) < 3).astype(float)
+    members = ["regression", "regression:alpha=9"]
+    weighed = Blend(members, n_jobs=1).fit(parts[0][:30].replace(query_weights=weights[:30]))
+    assert {len(member.models) for member in weighed.members_} == {3}  # those without weight do not count
+    assert np.isfinite(weighed.out_of_fold_scores_).all()
+
+
+def _ended_alone(spec, folds, k):
+    """The model of a fold trained by itself, with all of its trees, and where its validation queries would end it."""
+    model = ranker_from_spec(spec)
+    model._keeps_all_trees = True
+    with skip_checks():
+        model.fit(folds.train(k), eval_set=folds.valid(k))
+    curve = np.array([row["validation"] for row in model.history_])
+    own = int(np.argmax(smooth(curve))) + 1 if np.isfinite(curve).all() else len(curve)
+    model._end_with(own, cut=False)
+    return model, curve, own
 
 
 def test_out_of_fold_scores_are_of_models_that_did_not_see_the_query(parts, blend):
-    train = parts[0]
-    folds = QueryFolds(train, 3, seed=0)
-    member = next(one for one in blend.members_ if one.spec.startswith("lambdamart"))
-    for k in range(3):
-        again = ranker_from_spec(member.spec).set_params(n_trees=member.models[k].best_iteration_)
-        scores = again.fit(folds.train(k)).predict(folds.valid(k))
-        assert np.array_equal(scores, member.models[k].predict(folds.valid(k)))
-        offsets = folds.valid(k).offsets
-        centred = np.concatenate([scores[a:b] - scores[a:b].mean() for a, b in pairwise(offsets)])
-        assert member.spreads[k] == pytest.approx(centred.std())
-        assert member.scores[folds.rows(k)] == pytest.approx(centred / centred.std())
+    folds = QueryFolds(parts[0], 3, seed=0)
+    for spec in ("regression", f"lambdamart:{SMALL}"):
+        member = next(one for one in blend.members_ if one.spec == spec)
+        for k in range(3):
+            valid, test = folds.valid(k), folds.test(k)
+            again = ranker_from_spec(spec).fit(folds.train(k))
+            if spec != "regression":
+                again, *_ = _ended_alone(spec, folds, k)
+            scores = again.predict(test)
+            centred = np.concatenate([scores[a:b] - scores[a:b].mean() for a, b in pairwise(test.offsets)])
+            assert member.scores[folds.rows(k)] == pytest.approx(centred / centred.std())
+            ndcg = gainful.metric("ndcg@10")
+            assert np.array_equal(member.values[folds.tested(k)], ndcg.per_query(scores, test))
+            validated = ndcg.per_query(again.predict(valid), valid)
+            assert np.array_equal(member.validation_values[folds.validated(k)], validated)
+            shipped = member.models[k].predict(test)
+            centred = np.concatenate([shipped[a:b] - shipped[a:b].mean() for a, b in pairwise(test.offsets)])
+            assert member.spreads[k] == pytest.approx(centred.std())
 
 
 def _noise(seed, n_queries=60):
@@ -104,83 +148,82 @@ def _noise(seed, n_queries=60):
 
 
 CHOOSERS = ["lambdamart:n_trees=25:n_leaves=4:early_stopping=25", "lambdamart:n_trees=9:early_stopping=9:init=listnet"]
+CHOOSERS += ["boosted:loss=xendcg:n_trees=40:n_leaves=4:early_stopping=3:init=listnet", "mcrank:n_trees=20:n_leaves=4"]
 CHOOSERS += ["listnet", "lambdarank", "adarank-ndcg", "rsrank", "coordinate-ascent:n_restarts=2", "ranksvm:C=[0.01,1]"]
+NETS = ["ranknet-net:hidden=[4]:epochs=3:device=cpu"]
 
 
-@pytest.mark.parametrize("spec", CHOOSERS)
-def test_the_queries_left_out_choose_nothing_of_the_model_that_scores_them(spec, monkeypatch):
-    data, original = _noise(3), QueryFolds.valid
+@pytest.mark.parametrize("members", [CHOOSERS, NETS], ids=["without nets", "nets"])
+def test_the_grades_of_a_fold_have_no_part_in_what_is_measured_on_it(members):
+    if members is NETS:
+        pytest.importorskip("torch")
+    data = _noise(3)
+    folds, k = QueryFolds(data, 3, seed=0), 2
+    rows, grades = folds.rows(k), data.y.copy()
+    grades[rows] = grades.max() - grades[rows]
+    before, after = (
+        Blend(["regression", *members], folds=3, n_jobs=1, weights="shrunk").fit(data.replace(y=y))
+        for y in (data.y, grades)
+    )
+    assert np.array_equal(before.out_of_fold_scores_[rows], after.out_of_fold_scores_[rows])
+    assert not np.array_equal(before.out_of_fold_scores_, after.out_of_fold_scores_)
+    changed = {member.spec: member.scores[rows] for member in after.members_}
+    both = [member for member in before.members_ if member.spec in changed]
+    assert len(both) > len(members) // 2
+    for member in both:
+        assert np.array_equal(member.scores[rows], changed[member.spec])
 
-    def other_grades(folds, fold):
-        part = original(folds, fold)
-        return part if fold else part.replace(y=np.random.default_rng(9).permutation(part.y))
 
-    one = Blend([spec], folds=3, n_jobs=1).fit(data)
-    monkeypatch.setattr(QueryFolds, "valid", other_grades)
-    other = Blend([spec], folds=3, n_jobs=1).fit(data)
-    first, same = (model.members_[0].models[0].predict(data) for model in (one, other))
-    assert np.array_equal(first, same)
-    assert one.leaderboard_.used_for == "training the models that chose iterations and weights"
-
-
-def test_the_trees_of_a_fold_end_with_the_iteration_that_is_best_for_the_others():
-    data = _noise(2)
+def test_trees_are_measured_where_their_own_queries_end_them_and_kept_where_all_do():
+    data = _noise(3)
     y = data.y.copy()
-    for q in QueryFolds(data, 3, seed=0).left_out[0]:  # a fold without a value has no say
+    for q in QueryFolds(data, 4, seed=0).tested(0):  # a fold without a value has no say
         y[data.offsets[q] : data.offsets[q + 1]] = 0
     data = data.replace(y=y)
-    settings = "n_leaves=4:min_docs_in_leaf=3:eval_metric=ndcg@10(empty=skip)"
-    fitted = Blend([f"lambdamart:n_trees=60:{settings}:early_stopping=60"], folds=3, n_jobs=1, metric="ndcg@10")
-    member = fitted.fit(data).members_[0]
-    folds, measure, curves = QueryFolds(data, 3, seed=0), gainful.metric("ndcg@10"), []
-    for k in range(3):
-        alone = ranker_from_spec(f"lambdamart:n_trees=60:{settings}:early_stopping=60")
-        alone.fit(folds.train(k), eval_set=folds.valid(k))
-        curves.append(smooth(np.array([row["validation"] for row in alone.history_])))
-    best = [np.argmax(curves[1] + curves[2]) + 1, np.argmax(curves[2]) + 1, np.argmax(curves[1]) + 1]
-    assert [model.best_iteration_ for model in member.models] == best
-    assert len(set(best)) > 1
+    spec = "lambdamart:n_trees=60:n_leaves=4:min_docs_in_leaf=3:eval_metric=ndcg@10(empty=skip):early_stopping=60"
+    member = Blend([spec], folds=4, n_jobs=1, metric="ndcg@10").fit(data).members_[0]
+    folds, measure = QueryFolds(data, 4, seed=0), gainful.metric("ndcg@10")
+    alone, curves, ends = zip(*(_ended_alone(spec, folds, k) for k in range(4)), strict=True)
+    best = np.argmax(smooth(curves[0] + curves[1] + curves[2])) + 1  # the last is validated on the first fold
+    assert {model.best_iteration_ for model in member.models} == {best}
+    assert {*ends} > {60}
+    assert best not in ends
     for k, model in enumerate(member.models):
-        assert model.booster_.current_iteration() == model.training_["validation"]["iteration"] == best[k]
-        own = measure.per_query(model.predict(folds.valid(k)), folds.valid(k))
-        assert np.array_equal(member.values[folds.left_out[k]], own)
+        assert model.booster_.current_iteration() == model.training_["validation"]["iteration"] == best
+        own = measure.per_query(alone[k].predict(folds.test(k)), folds.test(k))
+        assert np.array_equal(member.values[folds.tested(k)], own)
 
 
 @pytest.mark.parametrize("name", ["lambdamart", "mcrank", "gbrank", "boosted:loss=xendcg:init=listnet"])
 def test_trees_grow_until_the_curve_of_all_folds_is_out_of_patience(name):
-    data = _noise(1)
-    spec = f"{name}:n_trees=40:n_leaves=4:min_docs_in_leaf=3:early_stopping=6:learning_rate=0.05"
-    alone = [ranker_from_spec(spec) for _ in range(3)]
+    data = gainful.make_artificial(60, n_docs=12, n_features=6, seed=3)
+    spec = f"{name}:n_trees=40:n_leaves=4:min_docs_in_leaf=3:early_stopping=4:learning_rate=0.1"
     folds = QueryFolds(data, 3, seed=0)
-    for k, model in enumerate(alone):
-        model.fit(folds.train(k), eval_set=folds.valid(k))
-    lengths = [model.n_iter_ for model in alone]
+    started = [_ended_alone(spec, folds, k)[1] for k in range(3)]
     member = Blend([spec], folds=3, n_jobs=1).fit(data).members_[0]
     curves = [np.array([row["validation"] for row in model.history_]) for model in member.models]
     n = min(map(len, curves))
     peak = int(np.argmax(smooth(np.mean([curve[:n] for curve in curves], axis=0)))) + 1
-    assert n >= min(40, peak + 6)
-    assert n > min(lengths)  # this noise ends one of them early
-    for model, before in zip(member.models, alone, strict=True):
-        assert [getattr(model, one) for one in ("n_trees", "early_stopping", "warm_start")] == [40, 6, False]
+    assert n >= min(40, peak + 4)
+    assert n > min(map(len, started))  # alone, one of them ends early
+    for model, curve, before in zip(member.models, curves, started, strict=True):
+        assert [getattr(model, name) for name in ("n_trees", "early_stopping", "warm_start")] == [40, 4, False]
         assert not model.interrupted_
-        if before.init is None:
-            started = [[row["validation"] for row in one.history_[: before.n_iter_]] for one in (model, before)]
-            assert started[0] == started[1]
+        assert np.array_equal(curve[: len(before)], before)
 
 
-def test_a_query_is_weighed_by_what_the_others_say(parts, blend):
+def test_a_fold_is_scored_with_the_weights_of_its_validation_queries(parts):
+    members = [*MEMBERS, "listnet"]
+    blend = Blend(members, folds=3, n_jobs=1, weights="shrunk").fit(parts[0])
+    assert {member.spec for member in blend.members_} == {*members}
     folds = QueryFolds(parts[0], 3, seed=0)
-    before = blend._blend_scores(blend.members_, folds)
-    for group in folds.groups:
-        changed = copy.deepcopy(blend.members_)
-        for i, member in enumerate(changed):
-            member.values[group] = i  # the last would count alone
-        after = blend._blend_scores(changed, folds)
-        rows = folds.rows_of(group)
-        assert np.array_equal(after[rows], before[rows])
-        assert not np.array_equal(after, before)
-    assert sorted(np.concatenate(folds.groups)) == list(range(parts[0].n_queries))
+    for k in range(3):
+        weights = choose_weights(
+            "shrunk", np.array([one.validation_values[folds.validated(k)] for one in blend.members_])
+        )
+        assert not np.allclose(weights, blend.weights_)
+        scores = sum(w * one.scores[folds.rows(k)] for w, one in zip(weights, blend.members_, strict=True))
+        assert blend.out_of_fold_scores_[folds.rows(k)] == pytest.approx(scores)
 
 
 def test_ctrl_c_at_the_end_of_a_batch_keeps_what_was_trained(parts, monkeypatch):
@@ -194,7 +237,7 @@ def test_ctrl_c_at_the_end_of_a_batch_keeps_what_was_trained(parts, monkeypatch)
 
     monkeypatch.setattr(blend_module, "end_folds", interrupted)
     with pytest.warns(gainful.InterruptedFitWarning):
-        fitted = Blend(MEMBERS, folds=2, n_jobs=1).fit(parts[0])
+        fitted = Blend(MEMBERS, folds=3, n_jobs=1).fit(parts[0])
     assert fitted.interrupted_
     assert len(fitted.members_) >= 1
 
@@ -270,6 +313,7 @@ def test_once_without_validation_queries_weighs_all_alike(parts):
     model = Blend(MEMBERS[:2], folds=None, n_jobs=1).fit(parts[0])
     assert model.weights_ == pytest.approx([0.5, 0.5])
     assert "no query was left out" in model.leaderboard_.sentence
+    assert model.leaderboard_.used_for == ""
     assert np.isfinite(model.predict(parts[2])).all()
 
 
@@ -288,7 +332,7 @@ def test_out_of_fold_scores_follow_the_rows(parts, rng):
 
 
 def test_weights_keep_their_order_in_a_file(parts, tmp_path):
-    model = Blend(MEMBERS, folds=2, n_jobs=1, weights=[1, 2, 5]).fit(parts[0])
+    model = Blend(MEMBERS, folds=3, n_jobs=1, weights=[1, 2, 5]).fit(parts[0])
     gainful.save(model, tmp_path / "blend.gainful")
     assert gainful.load(tmp_path / "blend.gainful").weights_ == pytest.approx(model.weights_)
     used = {one.spec: weight for one, weight in zip(model.members_, model.weights_, strict=True)}
@@ -298,7 +342,7 @@ def test_weights_keep_their_order_in_a_file(parts, tmp_path):
 def test_callbacks_hear_of_the_blend_alone(parts, monkeypatch):
     heard = []
     monkeypatch.setattr(monitor, "AFTER_FIT", [heard.append])
-    model = Blend(MEMBERS[:2], folds=2, n_jobs=1).fit(parts[0])
+    model = Blend(MEMBERS[:2], folds=3, n_jobs=1).fit(parts[0])
     assert heard == [model]
 
 
@@ -311,7 +355,7 @@ def test_given_weights_are_taken(parts):
 
 
 def test_the_metric_stops_members_early(parts):
-    model = Blend([f"lambdamart:{SMALL}", f"lambdamart:eval_metric=mrr:{SMALL}"], folds=2, metric="map", n_jobs=1)
+    model = Blend([f"lambdamart:{SMALL}", f"lambdamart:eval_metric=mrr:{SMALL}"], folds=3, metric="map", n_jobs=1)
     model.fit(parts[0])
     metrics = {one.spec: str(one.models[0]._validation_metric()) for one in model.members_}
     assert {text.partition("(")[0] for text in metrics.values()} <= {"map", "mrr"}
@@ -320,7 +364,7 @@ def test_the_metric_stops_members_early(parts):
 
 def test_members_may_be_estimators(parts):
     members = [gainful.ranker("regression", alpha=3.0), gainful.LambdaMART(n_trees=5, min_docs_in_leaf=3)]
-    model = Blend(members, folds=2, n_jobs=1).fit(parts[0])
+    model = Blend(members, folds=3, n_jobs=1).fit(parts[0])
     assert model._file_params()["members"] == ["regression:alpha=3.0", "lambdamart:min_docs_in_leaf=3:n_trees=5"]
 
 
@@ -335,7 +379,7 @@ def test_a_member_that_cannot_train_is_named(parts):
     X = parts[0].X.copy()
     X[0, 0] = np.nan
     with pytest.raises(DataError, match=r"member regression: .*missing values"):
-        Blend(["regression"], folds=2, n_jobs=1).fit(X, parts[0].y, qid=parts[0].qid)
+        Blend(["regression"], folds=3, n_jobs=1).fit(X, parts[0].y, qid=parts[0].qid)
 
 
 def test_missing_values_at_prediction_are_refused_where_a_member_refuses(parts, blend):
@@ -344,7 +388,7 @@ def test_missing_values_at_prediction_are_refused_where_a_member_refuses(parts, 
     assert not blend.accepts_missing
     with pytest.raises(DataError, match=r"X has missing values"):
         blend.predict(X)
-    again = Blend([f"lambdamart:{SMALL}"], folds=2, n_jobs=1)
+    again = Blend([f"lambdamart:{SMALL}"], folds=3, n_jobs=1)
     again.fit(parts[0]).set_params(members=["regression"]).fit(parts[0])
     with_gaps = parts[0].X.copy()
     with_gaps[::9, 0] = np.nan
@@ -359,8 +403,6 @@ def test_mistakes_are_refused(parts):
         Blend("regression").fit(parts[0])
     with pytest.raises(ParameterError, match="cannot be a blend itself"):
         Blend(["auto:trials=2"]).fit(parts[0])
-    with pytest.raises(DataError, match="needs at least two queries"):
-        Blend(["regression"]).fit(parts[0][:1])
 
 
 def test_a_damaged_blend_is_refused(parts, blend):
@@ -388,11 +430,11 @@ def drop_a_model(state):
 
 def swap_models(state):
     """The first model of one member is that of the other."""
-    new = {"m0": "m2", "m2": "m0"}
+    new = {"m0": "m3", "m3": "m0"}
     held = {name: state.pop(name) for name in list(state) if name.partition("_")[0] in new}
     state |= {name.replace(name[:2], new[name[:2]], 1): value for name, value in held.items()}
     models = state["models"]
-    models[0], models[2] = models[2], models[0]
+    models[0], models[3] = models[3], models[0]
 
 
 DAMAGES = {
@@ -405,13 +447,14 @@ DAMAGES = {
     "impossible number of models ": lambda state: state["members"][0].update(dropped="why"),
     "scores is not a table": lambda state: state.update(scores=state["scores"][:, :-1]),
     "values is not a table": lambda state: state.update(values=state["values"].astype(np.float32)),
+    "validation_values is not a table": lambda state: state.update(validation_values=state["scores"]),
     "scores holds an infinite": lambda state: state.update(scores=state["scores"] + np.inf),
     "impossible time": lambda state: state["members"][1].update(seconds=float("nan")),
     "impossible time ": lambda state: state["members"][1].update(complete=1),
     "spreads is not": lambda state: state["members"][0].update(spreads=[1.0]),
     "member 1 is not one of this": lambda state: state["members"][0].update(spec="listnet"),
     "not of its member": swap_models,
-    "its history": lambda state: state["monitor"]["history"].pop(),
+    "its history": lambda state: state["monitor"].update(history=[], best_iteration=0),
     "its seconds": lambda state: state["monitor"].update(seconds=float("nan")),
     "ranker class": lambda state: state["models"][0].update({"class": "Stranger"}),
     "blend itself": lambda state: state["models"][0].update({"class": "Auto"}),
@@ -422,7 +465,7 @@ DAMAGES = {
 def checkpoint(parts, tmp_path_factory):
     path = tmp_path_factory.mktemp("blend") / "c"
     kept = gainful.Checkpoint(path, every=0, keep=True)
-    Blend(["regression", f"tree-regression:{SMALL}"], folds=2, n_jobs=1).fit(parts[0], checkpoint=kept)
+    Blend(["regression", f"tree-regression:{SMALL}"], folds=3, n_jobs=1).fit(parts[0], checkpoint=kept)
     return path.read_bytes()
 
 
@@ -439,14 +482,14 @@ def test_a_damaged_checkpoint_is_refused_in_one_line(parts, checkpoint, tmp_path
 
     monkeypatch.setattr(gainful.Checkpoint, "open", open_damaged)
     with pytest.raises(gainful.FormatError, match=rf"c: the checkpoint is damaged \(.*{what.strip()}.*\)") as error:
-        Blend(["regression", f"tree-regression:{SMALL}"], folds=2, n_jobs=1).fit(parts[0], checkpoint=path)
+        Blend(["regression", f"tree-regression:{SMALL}"], folds=3, n_jobs=1).fit(parts[0], checkpoint=path)
     assert len(str(error.value).splitlines()) == 1
 
 
 def test_a_killed_training_resumes_with_the_same_result(parts, tmp_path, monkeypatch):
     train, _, test = parts
     members = [*MEMBERS, f"gbrank:{SMALL}", f"tree-regression:{SMALL}"]
-    whole = Blend(members, folds=2, n_jobs=1).fit(train)
+    whole = Blend(members, folds=3, n_jobs=1).fit(train)
     seen = []
 
     def die(event):
@@ -456,12 +499,12 @@ def test_a_killed_training_resumes_with_the_same_result(parts, tmp_path, monkeyp
 
     path = tmp_path / "blend.checkpoint"
     with pytest.raises(RuntimeError, match="killed"):
-        Blend(members, folds=2, n_jobs=1).fit(train, checkpoint=path, checkpoint_every=0, progress=die)
+        Blend(members, folds=3, n_jobs=1).fit(train, checkpoint=path, checkpoint_every=0, progress=die)
     assert path.exists()
     trained = []
     original = gainful.LambdaMART.fit
     monkeypatch.setattr(gainful.LambdaMART, "fit", lambda *a, **k: trained.append(1) or original(*a, **k))
-    again = Blend(members, folds=2, n_jobs=1).fit(train, checkpoint=path, checkpoint_every=0)
+    again = Blend(members, folds=3, n_jobs=1).fit(train, checkpoint=path, checkpoint_every=0)
     assert not trained  # lambdamart is in the first batch, which the checkpoint holds
     assert np.array_equal(again.predict(test), whole.predict(test))
     assert not path.exists()
@@ -479,10 +522,10 @@ def test_validation_data_may_be_stored_otherwise(parts):
     train, valid, test = parts
     csr = sparse.csr_array(valid.X)
     members = ["regression", "listnet"]
-    dense = Blend(members, folds=2).fit(train, eval_set=valid)
-    mixed = Blend(members, folds=2).fit(train, eval_set=(csr, valid.y, valid.qid))
+    dense = Blend(members, folds=3).fit(train, eval_set=valid)
+    mixed = Blend(members, folds=3).fit(train, eval_set=(csr, valid.y, valid.qid))
     np.testing.assert_allclose(mixed.predict(test), dense.predict(test), rtol=1e-9)
-    other = Blend(members, folds=2).fit(sparse.csr_array(train.X), train.y, qid=train.qid, eval_set=valid)
+    other = Blend(members, folds=3).fit(sparse.csr_array(train.X), train.y, qid=train.qid, eval_set=valid)
     assert np.isfinite(other.predict(test)).all()
 
 
@@ -490,7 +533,7 @@ def test_numbers_beyond_the_limits_are_refused_at_the_gate(parts):
     X = parts[0].X.copy()
     X[0, 0] = 1e200
     with pytest.raises(DataError, match=r"feature 1 .* is 1e\+200"):
-        Blend(["regression"], folds=2).fit(X, parts[0].y, qid=parts[0].qid)
+        Blend(["regression"], folds=3).fit(X, parts[0].y, qid=parts[0].qid)
 
 
 def test_a_blend_of_one_member_is_not_compared_with_itself(parts):

@@ -42,7 +42,7 @@ def test_without_validation_queries_the_student_is_trained_to_its_end_on_all(tea
 
 
 def test_the_metric_is_the_teachers_unless_named(parts):
-    teacher = Blend(["regression", "listnet"], folds=2, metric="map", n_jobs=1).fit(parts[0])
+    teacher = Blend(["regression", "listnet"], folds=3, metric="map", n_jobs=1).fit(parts[0])
     assert gainful.distill(teacher, parts[0], "regression").metric == "map"
     assert gainful.distill(teacher, parts[0], "regression", measure="mrr").metric == "mrr"
 

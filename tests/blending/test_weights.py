@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from gainful.blending.weights import best_member, choose_weights, errors_below, mean_and_error
+from gainful.blending.weights import RULES, best_member, choose_weights, errors_below, mean_and_error
 
 
 def test_mean_and_error_are_those_of_scipy(rng):
@@ -86,3 +86,11 @@ def test_weights_are_shares(n_members, n_queries, rule, seed):
     weights = choose_weights(rule, values)
     assert (weights >= 0).all()
     assert weights.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_queries_without_weight_say_nothing(rule, rng):
+    values, weights = rng.random((4, 30)), np.repeat([0.0, 1.0, 2.0], 10)
+    counted = choose_weights(rule, values[:, 10:], weights[10:])
+    assert np.array_equal(choose_weights(rule, values, weights), counted)
+    assert choose_weights(rule, values, np.zeros(30)) == pytest.approx(np.full(4, 0.25))

@@ -437,7 +437,7 @@ def test_auto_by_name_optimises_the_headline():
 
 
 def test_rankers_side_by_side_give_the_same_comparison():
-    rankers = ["regression", "lambdamart:n_trees=5", "ranknet", "blend:members=regression,ranknet:folds=2"]
+    rankers = ["regression", "lambdamart:n_trees=5", "ranknet", "blend:members=regression,ranknet:folds=3"]
     data = gainful.make_artificial(400, n_docs=20, n_features=12, seed=2)  # enough for two threads per tree
     for tuning in ({}, {"tune": 2}):
         kept = rankers[:3] if tuning else rankers  # a blend has nothing to tune

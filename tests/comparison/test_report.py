@@ -107,7 +107,7 @@ def test_the_page_carries_its_figures(found):
 
 
 def test_the_members_of_a_blend_are_shown_for_each_fold(artificial, tmp_path):
-    blend = gainful.ranker("blend", members=["regression", "listnet:C=2"], folds=2)
+    blend = gainful.ranker("blend", members=["regression", "listnet:C=2"], folds=3)
     rankers, label = {"blend <2>": blend, "regression": "regression"}, "blend <2>"
     found = gainful.compare(rankers, artificial, folds=3, store=tmp_path)
     stored = [run.facts["leaderboard"] for run in found.runs[label]]
@@ -117,7 +117,7 @@ def test_the_members_of_a_blend_are_shown_for_each_fold(artificial, tmp_path):
         assert rows[0][0][1] == "ranker"
         assert [float(row[1][0]) for row in rows[1:]] == [row["mean"] for row in board["rows"]]
         assert {row[0][1] for row in rows[1:]} == {"blend", "regression", "listnet"}
-    assert "The blend of 4 models reaches" in page
+    assert "The blend of 6 models reaches" in page
     assert gainful.compare(rankers, artificial, folds=3, store=tmp_path).table() == found.table()
     assert "What the blends are made of" not in gainful.compare(["regression"], artificial).to_html()
 

@@ -45,10 +45,6 @@ def _blend_once(train, valid, _):
     return gainful.Blend(MEMBERS, folds=None, n_jobs=1).fit(train, eval_set=valid).leaderboard_
 
 
-def _one_without_choices(train, *_):
-    return gainful.Blend(["regression"], folds=3, n_jobs=1).fit(train).leaderboard_
-
-
 def _auto(train, *_):
     return gainful.ranker("auto", trials=3, folds=3, n_jobs=1).fit(train).leaderboard_
 
@@ -74,10 +70,9 @@ def _distilled_and_tested(train, _, test):
 
 
 CHOSEN = {_tuned: "choosing among 3 trials", _tuned_over_folds: "choosing among 2 trials",
-          _blend: "training the models that chose", _auto: "training the models that chose",
-          _blend_once: "choosing numbers of iterations", _model: "choosing the iteration",
+          _blend_once: "choosing numbers of iterations and weights", _model: "choosing the iteration",
           _distilled: "training the student", _distilled_and_stopped: "stopping the student"}  # fmt: skip
-CLEAN = [_one_without_choices, _certified, _distilled_and_tested]
+CLEAN = [_blend, _auto, _certified, _distilled_and_tested]
 
 
 @pytest.mark.parametrize("make", [*CHOSEN, *CLEAN], ids=lambda make: make.__name__.strip("_"))

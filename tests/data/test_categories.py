@@ -368,7 +368,7 @@ def test_numbers_written_as_text_are_pointed_out():
 
 def test_blends_take_text_if_their_members_do(frame, tmp_path):
     small = "n_trees=5:n_leaves=4:n_jobs=1"
-    blend = gainful.Blend([f"lambdamart:{small}", f"tree-regression:{small}"], folds=2, n_jobs=1)
+    blend = gainful.Blend([f"lambdamart:{small}", f"tree-regression:{small}"], folds=3, n_jobs=1)
     blend.fit(frame[NAMES], frame["grade"], qid=frame["qid"])
     gainful.save(blend, tmp_path / "b.gainful")
     few = frame[NAMES].head(6).assign(brand=["new", *BRANDS, "acme"])
@@ -378,6 +378,6 @@ def test_blends_take_text_if_their_members_do(frame, tmp_path):
     with pytest.raises(
         gainful.GainfulError, match="feature 'brand' of X holds text, which RegressionRanker cannot use"
     ):
-        gainful.Blend(["regression", f"lambdamart:{small}"], folds=2, n_jobs=1).fit(
+        gainful.Blend(["regression", f"lambdamart:{small}"], folds=3, n_jobs=1).fit(
             frame[NAMES], frame["grade"], qid=frame["qid"]
         )

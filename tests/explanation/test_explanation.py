@@ -20,7 +20,7 @@ from gainful import DataError, GainfulError, ParameterError
 from gainful.cli import run
 
 QUICK = {"n_trees": 6, "n_leaves": 5, "n_jobs": 1, "max_classes": 4, "n_rounds": 8, "max_iter": 10, "epochs": 2,
-         "n_restarts": 1, "n_sweeps": 2, "n_landmarks": 10, "hidden": (4,), "device": "cpu", "trials": 3, "folds": 2,
+         "n_restarts": 1, "n_sweeps": 2, "n_landmarks": 10, "hidden": (4,), "device": "cpu", "trials": 3, "folds": 3,
          "members": ("regression", "mcrank:n_trees=6")}  # fmt: skip
 # One name of each class and, for McRank, of each mode.
 KINDS = {(entry.cls, entry.params.get("mode")): name for name, entry in gainful.RANKERS.items()}

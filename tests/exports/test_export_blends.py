@@ -18,7 +18,7 @@ SMALL = "n_trees=6:n_leaves=5:min_docs_in_leaf=3:n_jobs=1"
 
 
 def blend(members, parts):
-    return Blend(members, folds=2, n_jobs=1, weights="uniform").fit(parts[0])
+    return Blend(members, folds=3, n_jobs=1, weights="uniform").fit(parts[0])
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_missing_values_go_where_the_trees_send_them(parts, tmp_path):
     X = parts[0].X.copy()
     X[::3, 1] = np.nan
     members = [f"lambdamart:{SMALL}", f"mcrank:{SMALL}"]
-    model = Blend(members, folds=2, n_jobs=1, weights="uniform").fit(X, parts[0].y, qid=parts[0].qid)
+    model = Blend(members, folds=3, n_jobs=1, weights="uniform").fit(X, parts[0].y, qid=parts[0].qid)
     assert model.accepts_missing
     for to in ("onnx", "json"):
         assert gainful.export(model, tmp_path / to, to=to).checks["made up"].good

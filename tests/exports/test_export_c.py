@@ -25,7 +25,7 @@ KINDS = {
     "polynomial": ("structured-svm-kernel", {"kernel": "polynomial", "max_iter": 3}),
     "cosine": ("structured-svm-kernel", {"kernel": "cosine", "max_iter": 3}),
     "laplacian": ("structured-svm-kernel", {"kernel": "laplacian", "max_iter": 3}),
-    "blend": ("blend", {"members": ["lambdamart:n_trees=3:min_docs_in_leaf=3", "regression"], "folds": 2, "n_jobs": 1}),
+    "blend": ("blend", {"members": ["lambdamart:n_trees=3:min_docs_in_leaf=3", "regression"], "folds": 3, "n_jobs": 1}),
 }
 
 

@@ -37,7 +37,7 @@ HELD = {
 }
 EXPECTATIONS = {"mcrank", "mcrank-ordinal"}  # scores that are not a sum of trees
 NET = {"epochs": 2, "hidden": (6,), "device": "cpu"}
-BLEND = {"members": ["lambdamart:n_trees=3:n_leaves=4:min_docs_in_leaf=3", "rankboost:n_rounds=3"], "folds": 2}
+BLEND = {"members": ["lambdamart:n_trees=3:n_leaves=4:min_docs_in_leaf=3", "rankboost:n_rounds=3"], "folds": 3}
 QUICK = {
     "blend": BLEND | {"n_jobs": 1},
     "trees": {"n_trees": 4, "n_leaves": 5, "min_docs_in_leaf": 3, "n_jobs": 1},
@@ -106,7 +106,7 @@ def test_scores_survive(name, tmp_path, monkeypatch):
     held = {"onnx", "json", "c"} if name in EXPECTATIONS else {"onnx"} if name == "list-net" else HELD[kind]
     for shape, (X, y, qid) in SHAPES.items():
         settings = (
-            {"trials": 1, "rankers": ["lambdamart"], "folds": 2, "n_jobs": 1} if name == "auto" else QUICK.get(kind, {})
+            {"trials": 1, "rankers": ["lambdamart"], "folds": 3, "n_jobs": 1} if name == "auto" else QUICK.get(kind, {})
         )
         with few_trees():
             model = gainful.ranker(name, **settings).fit(X, y, qid=qid)

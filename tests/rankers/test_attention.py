@@ -263,7 +263,7 @@ def test_names_that_differ_by_a_dash():
 def test_a_blend_of_lists_and_rows(parts, tmp_path):
     train, _, test = parts
     members = ["list-net:epochs=2:hidden=[8]:device=cpu:models=1", "regression"]
-    blend = gainful.Blend(members=members, folds=2, weights="uniform", n_jobs=1).fit(train)
+    blend = gainful.Blend(members=members, folds=3, weights="uniform", n_jobs=1).fit(train)
     assert blend.needs_queries
     assert np.isfinite(blend.out_of_fold_scores_).all()
     with pytest.raises(DataError, match="qid is missing; Blend scores the documents of a query together"):
@@ -279,7 +279,7 @@ def test_a_blend_of_lists_and_rows(parts, tmp_path):
 
 def test_auto_takes_it_by_name(parts):
     train, _, test = parts
-    model = gainful.Auto(trials=2, folds=2, n_jobs=1, rankers=["list-net", "regression"]).fit(train[:12])
+    model = gainful.Auto(trials=2, folds=3, n_jobs=1, rankers=["list-net", "regression"]).fit(train[:12])
     assert any("list-net" in row.name for row in model.leaderboard_.members)
     assert np.isfinite(model.predict(test)).all()
 
@@ -337,7 +337,7 @@ def test_onnx_scores_lists_of_any_length(params, parts, tmp_path):
 def test_onnx_holds_a_blend_with_lists(parts, tmp_path):
     train, _, test = parts
     members = ["list-net:epochs=2:hidden=[8]:device=cpu:models=1", "regression", "lambdamart:n_trees=3:n_jobs=1"]
-    blend = gainful.Blend(members=members, folds=2, weights="uniform", n_jobs=1).fit(train)
+    blend = gainful.Blend(members=members, folds=3, weights="uniform", n_jobs=1).fit(train)
     gainful.export(blend, tmp_path / "blend.onnx", to="onnx", check_on=test)
     session = onnxruntime.InferenceSession((tmp_path / "blend.onnx").read_bytes())
     one = test[0]

@@ -102,7 +102,7 @@ def test_a_blend_weighs_by_it(tmp_path):
 
 
 def test_auto_searches_by_it(tmp_path):
-    auto = gainful.ranker("auto", trials=2, folds=2, metric=share_of_top_three).fit(DATA)
+    auto = gainful.ranker("auto", trials=2, folds=3, metric=share_of_top_three).fit(DATA)
     assert auto.leaderboard_.metric == "share_of_top_three"
     gainful.save(auto, tmp_path / "a.gainful")
     np.testing.assert_array_equal(gainful.load(tmp_path / "a.gainful").predict(VALID), auto.predict(VALID))

@@ -96,7 +96,7 @@ class Auto(BlendedRanker):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.folds is None:
-            raise ParameterError.of("Auto", "folds", "an integer ≥ 2", None)
+            raise ParameterError.of("Auto", "folds", "an integer ≥ 3", None)
         for name in self.rankers or ():
             if name not in RANKERS:
                 raise UnknownNameError.among("ranker", name, RANKERS)
@@ -142,9 +142,9 @@ class Auto(BlendedRanker):
             n = n if self.trials is None else min(n, self.trials - start)
             past = Past(_standing(members, data), centre_of(members, data.query_weights), growth.after(members))
             proposed = (self._propose(start + i, facts, chosen, past) for i in range(n))
-            batch = [one for one in proposed if one is not None]
+            batch = [candidate for candidate in proposed if candidate is not None]
             if pace is not None and members:  # the first ones are tried in any case
-                batch = [replace(one, seconds=_expected(one, pace, facts, members)) for one in batch]
+                batch = [replace(each, seconds=_expected(each, pace, facts, members)) for each in batch]
             if not batch:  # every ranker has been tried, and none has settings to draw
                 return
             yield batch
@@ -188,8 +188,7 @@ class Auto(BlendedRanker):
             settings = draw(family, facts, past.growth, generator, past.centre)
         else:
             settings = first_guess(family, facts, past.growth, past.centre)
-        known = RANKERS[family.name].cls.parameters
-        if "random_state" in known:
+        if "random_state" in RANKERS[family.name].cls.parameters:
             settings["random_state"] = (self._seed + i) % 2**31
         return candidate_of(spec_text(family.name, settings), self._validation_metric())
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from gainful.blending.checkpoints import members_state, stored_members, stored_seed
 from gainful.blending.folds import (
+    FOLDS,
     LARGE,
     Clock,
     FoldFit,
@@ -18,17 +19,10 @@ from gainful.blending.folds import (
     end_folds,
     fit_folds,
     is_large,
-    what_is_left,
+    trees_left,
 )
 from gainful.blending.leaderboard import Leaderboard, Row
-from gainful.blending.members import (
-    Member,
-    blend_scores,
-    pack_models,
-    stored_factors,
-    unpack_models,
-    values_of_scores,
-)
+from gainful.blending.members import Member, blend_out_of_fold, pack_models, stored_factors, unpack_models
 from gainful.blending.weights import RULES, best_member, choose_weights, errors_below, mean_and_error
 from gainful.compute.randomness import seed_from
 from gainful.data.dataset import Dataset, RankingData, join_pieces
@@ -56,6 +50,7 @@ from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
 from gainful.rankers.scorers import Scorer, Sum
 from gainful.rankers.specs import ranker_from_spec, spec_of, with_metric
+from gainful.rankers.summary import validation_quality
 from gainful.training.monitor import Monitor
 
 BATCH = 4  # members trained side by side; what is chosen next depends on whole batches, never on the number of cores
@@ -107,7 +102,7 @@ class BlendedRanker(Ranker):
 
     _: KW_ONLY
     folds: int | None = parameter(
-        5, Maybe(inner=Integer(low=2), help="query folds; None: train each member once, on all queries")
+        FOLDS, Maybe(inner=Integer(low=3), help="query folds; None: train each member once, on all queries")
     )
     weights: Any = parameter("within", WEIGHTS)
     metric: Any = parameter("ndcg@10", MetricSpec(help="what decides: early stopping, weights, leaderboard"))
@@ -161,13 +156,14 @@ class BlendedRanker(Ranker):
         else:
             joined = _in_ratios(_in_memory(whole if valid is None else _join(whole, valid)))
             weights = joined.query_weights
-            if joined.n_queries < 2 or (weights is not None and np.count_nonzero(weights) < 2):
+            n = joined.n_queries if weights is None else int(np.count_nonzero(weights))
+            if n < 3:
                 raise DataError(
-                    f"{type(self).__name__} needs at least two queries to leave some out; there is one"
-                    f"{'' if joined.n_queries < 2 else ' with a weight above 0'}"
+                    f"{type(self).__name__} trains, validates and tests on different queries, so it needs at least 3"
+                    f"{'' if weights is None else ' with a weight above 0'}; there {'is' if n == 1 else 'are'} {n}"
                 )
             _refuse_useless(self._validation_metric(), joined)
-            folds = QueryFolds(joined, self.folds, self._seed)
+            folds = QueryFolds(joined, min(self.folds, n), self._seed)
         monitor.valid = None  # its queries are among the training queries now
         members = self._restore_members(monitor, folds)
         clock = self._clock(monitor)
@@ -206,8 +202,8 @@ class BlendedRanker(Ranker):
             # one member after the other: where time ends, most are whole
             jobs = [(i, fold) for i in range(len(batch)) for fold in chosen if not failures[i]]
             expected = [
-                np.mean([fit.seconds for fit in mine]) if mine else one.seconds
-                for one, mine in zip(batch, fits, strict=True)
+                np.mean([fit.seconds for fit in its_fits]) if its_fits else candidate.seconds
+                for candidate, its_fits in zip(batch, fits, strict=True)
             ]
             todo = [Job(batch[i].ranker, fold, float(expected[i])) for i, fold in jobs]
             results = fit_folds(folds, todo, clock, self.n_jobs)
@@ -220,28 +216,26 @@ class BlendedRanker(Ranker):
                     fits[i].append(result)
             if chosen.start == 0 and self.drops:
                 self._drop_hopeless(folds, batch, fits, failures, members)
-        whole = zip(batch, fits, failures, strict=True)
-        self._go_on(folds, {one.ranker: mine for one, mine, failure in whole if not failure}, clock)
+        self._grow_on(folds, [its_fits for its_fits, failure in zip(fits, failures, strict=True) if not failure], clock)
         made = []
-        for candidate, mine, failure in zip(batch, fits, failures, strict=True):
-            mine = mine if failure else self._end_folds(folds, mine, clock)
-            member = Member.of_fits(candidate.spec, mine, folds, self._validation_metric())
-            if failure or mine:
+        for candidate, its_fits, failure in zip(batch, fits, failures, strict=True):
+            ended = its_fits if failure else self._end_folds(folds, its_fits, clock)
+            member = Member.of_fits(candidate.spec, ended, folds, self._validation_metric())
+            if failure or ended:
                 made.append(member.drop(failure) if failure else member)
         return made
 
-    def _go_on(self, folds: QueryFolds, going_on: dict[Ranker, list[FoldFit]], clock: Clock) -> None:
-        """Train what is left until the other folds can choose the iteration of each fold, as far as there is time."""
-        while going_on and not clock.over:
-            left = [job for ranker, fits in going_on.items() for job in what_is_left(folds, ranker, fits)]
-            results = fit_folds(folds, left, clock, self.n_jobs) if left else []
-            grown = set()
-            for job, result in zip(left, results, strict=True):
+    def _grow_on(self, folds: QueryFolds, growing: Sequence[list[FoldFit]], clock: Clock) -> None:
+        """Grow trees as far as all folds together ask for, and time allows."""
+        while growing and not clock.over:
+            jobs = [(fits, job) for fits in growing for job in trees_left(folds, fits)]
+            results = fit_folds(folds, [job for _, job in jobs], clock, self.n_jobs) if jobs else []
+            growing = []
+            for (fits, job), result in zip(jobs, results, strict=True):
                 if isinstance(result, FoldFit) and job.before is not None:
-                    fits = going_on[job.ranker]
                     fits[fits.index(job.before)] = result
-                    grown |= {job.ranker} if len(result.curve) > len(job.before.curve) else set()
-            going_on = {ranker: fits for ranker, fits in going_on.items() if ranker in grown}
+                    if len(result.curve) > len(job.before.curve) and fits not in growing:
+                        growing.append(fits)
 
     @staticmethod
     def _end_folds(folds: QueryFolds, fits: list[FoldFit], clock: Clock) -> list[FoldFit]:
@@ -260,8 +254,8 @@ class BlendedRanker(Ranker):
         members: Sequence[Member],
     ) -> None:
         measure, weights = self._validation_metric(), folds.data.query_weights
-        seen = np.concatenate(folds.left_out[:FIRST_FOLDS])
-        new = [Member.of_fits(one.spec, mine, folds, measure).values for one, mine in zip(batch, fits, strict=True)]
+        seen = np.concatenate([folds.tested(fold) for fold in range(FIRST_FOLDS)])
+        new = [Member.of_fits("", its_fits, folds, measure).values for its_fits in fits]
         values = np.array([member.values for member in members if not member.dropped] + new)[:, seen]
         if not np.isfinite(values).any():
             return
@@ -274,62 +268,59 @@ class BlendedRanker(Ranker):
 
     def _report(self, member: Member, members: Sequence[Member], folds: QueryFolds, monitor: Monitor) -> bool:
         """Tell the monitor about a new member; True if training is to end."""
-        counting = [one for one in members if not one.dropped]
-        value = None
-        if counting:
-            values = values_of_scores(self._blend_scores(counting, folds), folds, self._validation_metric())
+        remaining, value = [each for each in members if not each.dropped], None
+        if remaining:
+            _, values = blend_out_of_fold(remaining, folds, self._weigh, self._validation_metric())
             value = mean_and_error(values, folds.data.query_weights)[0]
         return monitor.step(validation=value, member=member.spec)
 
-    def _blend_scores(self, members: Sequence[Member], folds: QueryFolds) -> Array:
-        return blend_scores(members, folds, lambda queries: self._member_weights(members, folds, queries))
-
-    def _member_weights(self, members: Sequence[Member], folds: QueryFolds, queries: Any = slice(None)) -> Array:
-        """The weights by the values of these queries."""
+    def _weigh(self, values: Array, query_weights: Array | None) -> Array:
+        """The weights of members with these values."""
         if isinstance(self.weights, str):
-            values, weights = np.array([one.values for one in members]), folds.data.query_weights
-            return choose_weights(self.weights, values[:, queries], None if weights is None else weights[queries])
-        given = np.asarray(self.weights, dtype=np.float64)[: len(members)]  # an interrupted training has fewer
+            return choose_weights(self.weights, values, query_weights)
+        given = np.asarray(self.weights, dtype=np.float64)[: len(values)]  # an interrupted training has fewer
         return given / given.sum() if given.sum() > 0.0 else np.full(len(given), 1.0 / len(given))
 
     def _finish(self, folds: QueryFolds, members: list[Member], monitor: Monitor, clock: Clock) -> Array:
         """Weigh the members and keep the models that count; return the blend's out-of-fold scores."""
-        counting = [one for one in members if not one.dropped]
-        if not counting:
+        remaining, query_weights = [each for each in members if not each.dropped], folds.data.query_weights
+        if not remaining:
             if clock.stop.is_set():
                 raise KeyboardInterrupt
-            found = list({one.dropped: f"{one.spec}: {one.dropped}" for one in members}.values())
-            reasons = "; ".join(found[:REASONS]) or "the time was over before the first"
-            raise DataError(f"{type(self).__name__} could train no member ({reasons})")
-        weights = self._member_weights(counting, folds)
+            reasons = list({member.dropped: f"{member.spec}: {member.dropped}" for member in members}.values())
+            text = "; ".join(reasons[:REASONS]) or "the time was over before the first"
+            raise DataError(f"{type(self).__name__} could train no member ({text})")
+        weights = self._weigh(np.array([member.values for member in remaining]), query_weights).tolist()
         measure = self._validation_metric()
-        scores = self._blend_scores(counting, folds)
-        blended = values_of_scores(scores, folds, measure)
-        rows, place = [], 0
+        scores, values = blend_out_of_fold(remaining, folds, self._weigh, measure)
+        rows, shares = [], iter(weights)
         for member in members:
-            weight = 0.0
-            if not member.dropped:
-                weight, place = float(weights[place]), place + 1
+            weight = 0.0 if member.dropped else next(shares)
             note = member.dropped or ("" if member.complete else _how_far(member, folds))
             models = len(member.models) if weight > 0.0 else 0
             rows.append((Row(member.spec, 0.0, 0.0, weight, member.seconds, models, note=note), member.values))
-        used = [(one, float(w)) for one, w in zip(counting, weights, strict=True) if w > 0.0]
-        used.sort(key=lambda pair: -mean_and_error(pair[0].values, folds.data.query_weights)[0])  # as the leaderboard
-        self.members_ = [one for one, _ in used]
-        self.weights_ = np.array([w for _, w in used])
-        self._keep([model for one, _ in used for model in one.models], [f for one, w in used for f in one.factors(w)])
-        # a model that lacks a fold is judged on others by models that were trained on it, so what is chosen there leaks
-        stopped = any(model.n_iter_ > 1 and "validation" in model.training_ for one in counting for model in one.models)
-        weighed = len(counting) > 1 and isinstance(self.weights, str) and self.weights != "uniform"
-        used_for = "training the models that chose iterations and weights" if stopped or weighed else ""
-        used_for = "choosing numbers of iterations" if any(one.peeked for one in counting) else used_for
-        self.leaderboard_ = Leaderboard.of_values(
-            measure.name, blended, rows, folds.data.query_weights, len(self._models), used_for
-        )
+        used = [(member, weight) for member, weight in zip(remaining, weights, strict=True) if weight > 0.0]
+        used.sort(key=lambda pair: -mean_and_error(pair[0].values, query_weights)[0])  # as the leaderboard
+        self.members_ = [member for member, _ in used]
+        self.weights_ = np.array([weight for _, weight in used])
+        factors = [factor for member, weight in used for factor in member.factors(weight)]
+        self._keep([model for member in self.members_ for model in member.models], factors)
+        measured_on_validation = self.folds is None and folds.valid(0) is not None
+        used_for = self._chosen_by_validation(remaining) if measured_on_validation else ""
+        n_models = len(self._models)
+        self.leaderboard_ = Leaderboard.of_values(measure.name, values, rows, query_weights, n_models, used_for)
         monitor.best_iteration = len(monitor.history)
-        for one in self.members_:
-            show_kept(f"member {one.spec}", one.warnings, stacklevel=5)  # the caller of fit, behind its decorator
+        for member in self.members_:
+            show_kept(f"member {member.spec}", member.warnings, stacklevel=5)  # the caller of fit, behind its decorator
         return scores
+
+    def _chosen_by_validation(self, members: Sequence[Member]) -> str:
+        """What the validation queries have chosen where they are also those that measure."""
+        qualities = [validation_quality(model) for member in members for model in member.models]
+        chosen = ["numbers of iterations"] if any(quality and quality.used_for for quality in qualities) else []
+        if len(members) > 1 and isinstance(self.weights, str) and self.weights != "uniform":
+            chosen.append("weights")
+        return f"choosing {' and '.join(chosen)}" if chosen else ""
 
     # -- checkpoints ---------------------------------------------------------------------------------------------------
 
@@ -390,10 +381,10 @@ class BlendedRanker(Ranker):
 class Blend(BlendedRanker):
     """A weighted sum of the scores of several rankers.
 
-    Every member is trained once per fold, on the queries of the other folds, and stopped early on the fold left out.
+    Every member is trained once per fold: a model lacks its fold, which tests it, and the next one, which validates it.
     Its score is the mean over these models (bagging by query), on a common scale: each model's scores are divided by
-    their standard deviation within queries. The weights are decided by the out-of-fold scores. Queries of ``eval_set``
-    are added to the training queries, since every query is left out once.
+    their standard deviation within queries. The weights are decided by the out-of-fold scores; those of the figure for
+    a fold, by the validation queries there. Queries of ``eval_set`` are added to the training queries.
 
     With ``folds=None`` every member is trained once on all queries, and ``eval_set`` stops it early and decides the
     weights; without ``eval_set`` all weights are equal.
@@ -401,7 +392,7 @@ class Blend(BlendedRanker):
     Parameters
     ----------
     members : rankers, or texts such as "mcrank:n_leaves=8"
-    folds : number of query folds, or None
+    folds : number of query folds, at least 3, or None
     weights : "within" (equal weights for members at most two paired standard errors below the best, none for others),
         "shrunk" (∝ exp(−t), t the paired standard errors below the best; 0 beyond four), "uniform", or one number per
         member
@@ -455,7 +446,7 @@ class Blend(BlendedRanker):
 
 
 class _Once(QueryFolds):
-    """All queries for training; those of the validation data, if any, are the ones left out."""
+    """All queries for training; those of the validation data, if any, validate and test."""
 
     def __init__(self, data: RankingData, valid: RankingData | None):
         self._all, self._valid = data, valid
@@ -466,6 +457,9 @@ class _Once(QueryFolds):
 
     def valid(self, fold: int) -> RankingData | None:
         return self._valid
+
+    def test(self, fold: int) -> RankingData:
+        return self.data
 
 
 def candidate_of(member: Any, measure: Metric | None) -> Candidate:

@@ -15,6 +15,7 @@ from gainful.errors import GainfulError
 from gainful.rankers.base import Ranker
 from gainful.training.monitor import Monitor
 
+TABLES = ("scores", "values", "validation_values")  # one row of numbers per member
 LARGEST_SEED = 2**31 - 1
 LARGEST_NUMBER = 1e100  # its square and sums of it stay finite
 
@@ -28,7 +29,6 @@ def members_state(members: Sequence[Member], seed: int, monitor: Monitor) -> dic
             "spreads": list(one.spreads),
             "seconds": one.seconds,
             "complete": one.complete,
-            "peeked": one.peeked,
             "warnings": list(one.warnings),
             "dropped": one.dropped,
         }
@@ -36,9 +36,7 @@ def members_state(members: Sequence[Member], seed: int, monitor: Monitor) -> dic
     ]
     state: dict[str, Any] = {"members": facts, "seed": seed, "monitor": monitor.record()}
     state |= pack_models([model for one in members for model in one.models])
-    state["scores"] = np.array([one.scores for one in members])
-    state["values"] = np.array([one.values for one in members])
-    return state
+    return state | {name: np.array([getattr(one, name) for one in members]) for name in TABLES}
 
 
 def stored_seed(state: Mapping[str, Any]) -> int:
@@ -62,14 +60,14 @@ def stored_members(
     counts = [_number_of_models(one, folds.n) for one in described]
     if not isinstance(stored, list) or sum(counts) != len(stored):
         raise ValueError("its members have another number of models")
-    scores = _table(state, "scores", len(described), folds.data.n_rows)
-    values = _table(state, "values", len(described), folds.data.n_queries)
+    widths = (folds.data.n_rows, folds.data.n_queries, folds.data.n_queries)
+    tables = [_table(state, name, len(described), width) for name, width in zip(TABLES, widths, strict=True)]
     try:
         models = iter(unpack_models(state, folds.data.n_features) if stored else ())
         members = []
         for i, (one, n) in enumerate(zip(described, counts, strict=True)):
-            mine = tuple(next(models) for _ in range(n))
-            members.append(_member(one, mine, scores[i], values[i], candidate(i, str(one["spec"]))))
+            its_models = tuple(next(models) for _ in range(n))
+            members.append(_member(one, its_models, [table[i] for table in tables], candidate(i, str(one["spec"]))))
     except GainfulError as error:
         raise ValueError(str(error)) from error
     return members
@@ -94,17 +92,16 @@ def _table(state: Mapping[str, Any], name: str, n: int, width: int) -> Array:
 
 
 def _member(
-    described: Mapping[str, Any], models: tuple[Ranker, ...], scores: Array, values: Array, ranker: Ranker
+    described: Mapping[str, Any], models: tuple[Ranker, ...], tables: Sequence[Array], ranker: Ranker
 ) -> Member:
-    spec, seconds, complete, peeked = (described[name] for name in ("spec", "seconds", "complete", "peeked"))
-    texts = described["warnings"]
-    if type(peeked) is not bool or not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+    spec, seconds, complete, texts = (described[name] for name in ("spec", "seconds", "complete", "warnings"))
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise ValueError("what a member says of its fits is not what was written")
     if type(seconds) not in (int, float) or not 0.0 <= seconds < math.inf or type(complete) is not bool:
         raise ValueError("a member has an impossible time")
     if any(type(model) is not type(ranker) for model in models):
         raise ValueError(f"a model is not of its member {spec!r}")
     spreads = tuple(stored_factors(described, "spreads", len(models)))
-    return Member(
-        spec, models, spreads, scores, values, float(seconds), complete, peeked, described["dropped"], tuple(texts)
-    )
+    scores, values, validation_values = tables
+    facts = (float(seconds), complete, described["dropped"], tuple(texts))
+    return Member(spec, models, spreads, scores, values, validation_values, *facts)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gainful.blending.folds import spread_within
 from gainful.blending.weights import mean_and_error
 from gainful.compute.estimators import clone
 from gainful.data.checks import skip_checks
@@ -116,16 +117,11 @@ def soft_grades(scores: Array, data: RankingData, share: float = 0.0) -> Array:
 
     They get the grades' mean, and the grades' standard deviation within queries.
     """
-    grades, spread = data.y, _spread_within(scores, data)
-    slope = _spread_within(grades, data) / spread if spread > 0.0 else 0.0
+    grades, spread = data.y, spread_within(scores, data.offsets)
+    slope = spread_within(grades, data.offsets) / spread if spread > 0.0 else 0.0
     soft = np.clip(grades.mean() + slope * (scores - scores.mean()), 0.0, max(data.highest_grade, 0.0) + 1.0)
     mixed = (1.0 - share) * soft + share * grades
     return np.asarray(np.round(mixed * STEPS_PER_GRADE) / STEPS_PER_GRADE)
-
-
-def _spread_within(values: Array, data: RankingData) -> float:
-    means = np.add.reduceat(values, data.offsets[:-1]) / data.counts
-    return float(np.sqrt(np.mean((values - np.repeat(means, data.counts)) ** 2)))
 
 
 def _whole(data: Any, what: str) -> RankingData:

@@ -1,14 +1,14 @@
-"""Query folds: the queries to train on and those left out, and one fit per fold."""
+"""Query folds: the queries to train, validate and test on, and one fit per fold."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from queue import Empty, SimpleQueue
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -19,25 +19,22 @@ from gainful.compute.threads import limit_threads, one_blas_thread, threads_wort
 from gainful.data.blocks import LocalBlocks
 from gainful.data.checks import skip_checks
 from gainful.data.dataset import Dataset, RankingData
-from gainful.data.rows import Array, is_mapped
+from gainful.data.rows import Array, is_mapped, rows_of_queries
 from gainful.data.sharded import ShardedData
-from gainful.errors import GainfulError
 from gainful.errors.kept import noted, warnings_withheld
-from gainful.metrics import Metric, metric
 from gainful.rankers.base import Ranker
-from gainful.rankers.first_model import first_ranker, text_of
 from gainful.rankers.trees import TreeRanker
-from gainful.training.judge import Judge, script_of_first
 from gainful.training.monitor import Progress, part_of_a_fit
 from gainful.training.shared_setup import SharedSetup
 
-KEPT_SHARE = 0.05  # of the free memory, for copies of the training parts that all members share
+FOLDS = 6  # of queries, unless the user says otherwise: four train, one validates, one tests
+KEPT_SHARE = 0.05  # of the free memory, for copies of the parts that all members share
 BYTES_PER_VALUE = 12  # of one fit: a copy of the rows, and LightGBM's bins
 LARGE = 50_000_000  # values; below, every fit has one thread, so that the result depends on no number of cores
 WORTH = 0.7  # share of the expected time that must be left for a fit to begin
 SMOOTHING = 8  # iterations on either side that a curve is averaged over
-GROUPS = 5  # of queries, each of which is weighed by what the others say
 GRACE = 3.0  # seconds for running fits to notice that they are to end
+CONSTANT = 1e-9  # spread within queries, relative to the largest score, below which a model is constant
 
 
 def is_large(data: RankingData) -> bool:
@@ -50,18 +47,25 @@ def n_values(data: RankingData) -> int:
 
 
 class QueryFolds:
-    """Queries dealt into folds. Rows of large mapped files are not copied: a fold is a run of neighbouring queries."""
+    """Queries dealt into folds, which change their parts as in LETOR's collections.
+
+    Model ``k`` is tested on fold ``k``, validated on the next one (the first after the last) and trained on the others.
+    So a figure on fold ``k`` owes nothing to its own grades: the next fold stops the model and weighs it there.
+    Rows of large mapped files are not copied: a fold is a run of neighbouring queries.
+    """
 
     def __init__(self, data: RankingData, n_folds: int, seed: int):
         self.data, self.n = data, min(n_folds, data.n_queries)
-        self.trained = self.n  # folds that members are trained on, the first ones
+        self.trained = self.n  # models of a member: those of the first folds
         self.mapped = is_mapped(data.X) and is_large(data)
-        order = np.arange(data.n_queries) if self.mapped else np.random.default_rng(seed).permutation(data.n_queries)
-        self.left_out = [np.sort(part) for part in np.array_split(order, self.n)]
-        self._kept: dict[int, RankingData] = {}
-        self._kept_valid: dict[int, RankingData] = {}
-        self._scripts: dict[tuple[str | None, Metric], list[Array | None]] = {}
-        self._lock = Lock()
+        if self.mapped:
+            self._parts = np.array_split(np.arange(data.n_queries), self.n)
+        else:
+            order = np.random.default_rng(seed).permutation(data.n_queries)
+            if data.query_weights is not None:  # those that count first: every fold has some
+                order = order[np.argsort(data.query_weights[order] == 0.0, kind="stable")]
+            self._parts = [np.sort(order[fold :: self.n]) for fold in range(self.n)]
+        self._kept: dict[tuple[str, int], RankingData] = {}
         self.setup = SharedSetup()  # of the members, which all train on these parts
 
     @cached_property
@@ -70,97 +74,70 @@ class QueryFolds:
         size = self.n * n_values(self.data) * 8
         return not self.mapped and free is not None and size < KEPT_SHARE * free
 
+    def tested(self, fold: int) -> Array:
+        """The queries that this model is tested on."""
+        return self._parts[fold]
+
+    def validated(self, fold: int) -> Array:
+        """The queries that this model is validated on."""
+        return self._parts[(fold + 1) % self.n]
+
     def train(self, fold: int) -> Dataset:
-        """All queries but those left out."""
-        if fold in self._kept:
-            return self._kept[fold]
-        out = self.left_out[fold]
-        if self.mapped:
-            ends = [self.data[: int(out[0])]] if out[0] > 0 else []
-            ends += [self.data[int(out[-1]) + 1 :]] if out[-1] + 1 < self.data.n_queries else []
-            return ends[0] if len(ends) == 1 else ShardedData(LocalBlocks(ends))
+        """All other queries."""
         mask = np.ones(self.data.n_queries, dtype=bool)
-        mask[out] = False
-        part = self.data[mask]
-        if self._keeps:
-            self._kept[fold] = part
-        return part
+        mask[self.tested(fold)] = mask[self.validated(fold)] = False
+        if not self.mapped:
+            return self._part("train", fold, mask)
+        ends = np.flatnonzero(np.diff(mask, prepend=False, append=False)).reshape(-1, 2)
+        runs = [self.data[int(a) : int(b)] for a, b in ends]
+        return runs[0] if len(runs) == 1 else ShardedData(LocalBlocks(runs))
 
     def valid(self, fold: int) -> RankingData | None:
-        """The queries left out."""
-        out = self.left_out[fold]
-        if self.mapped:
-            return self.data[int(out[0]) : int(out[-1]) + 1]
-        if fold in self._kept_valid:
-            return self._kept_valid[fold]
-        return self._kept_valid.setdefault(fold, self.data[out]) if self._keeps else self.data[out]
+        return self._part("valid", fold, self.validated(fold))
 
-    def weight(self, fold: int) -> float:
-        """What the queries left out count, together."""
-        out, weights = self.left_out[fold], self.data.query_weights
-        return float(len(out) if weights is None else weights[out].sum())
+    def test(self, fold: int) -> RankingData:
+        return self._part("test", fold, self.tested(fold))
+
+    def _part(self, name: str, fold: int, queries: Array) -> RankingData:
+        if self.mapped:
+            return self.data[int(queries[0]) : int(queries[-1]) + 1]
+        if (name, fold) in self._kept:
+            return self._kept[name, fold]
+        part = self.data[queries]
+        return self._kept.setdefault((name, fold), part) if self._keeps else part
 
     def rows(self, fold: int) -> Array:
-        """The rows of the queries left out, in the order of ``valid``."""
-        return self.rows_of(self.left_out[fold])
+        """The rows of the queries tested, in the order of ``test``."""
+        return rows_of_queries(self.data.offsets, self.tested(fold))
 
-    def rows_of(self, queries: Array) -> Array:
-        """The rows of these queries."""
-        starts, ends = self.data.offsets[queries], self.data.offsets[queries + 1]
-        return np.concatenate([np.arange(a, b) for a, b in zip(starts, ends, strict=True)])
-
-    @cached_property
-    def groups(self) -> list[Array]:
-        """The queries dealt into groups across the folds."""
-        order = np.concatenate(self.left_out)
-        return [order[i::GROUPS] for i in range(min(GROUPS, len(order)))]
-
-    def others_curve(self, curves: Mapping[int, Array], fold: int) -> Array:
-        """The mean over the other folds of these curves by fold; one that ended goes on level. NaN where none is known.
-
-        By it the iteration of a fold is chosen: its own queries are to measure what was chosen.
-        """
-        others = [(self.weight(other), curve) for other, curve in curves.items() if other != fold and len(curve)]
-        if not others:
-            return np.empty(0)
-        longest = max(len(curve) for _, curve in others)
-        table = np.array([np.pad(curve, (0, longest - len(curve)), mode="edge") for _, curve in others])
-        weights = np.array([weight for weight, _ in others])[:, None] * np.isfinite(table)
-        total = weights.sum(axis=0)
-        sums = (weights * np.nan_to_num(table)).sum(axis=0)
+    def pooled_curve(self, fits: Sequence[FoldFit]) -> Array:
+        """The mean of the models' curves, by the weight of their queries; one that ended goes on level."""
+        weights = self.data.query_weights
+        longest = max(len(fit.curve) for fit in fits)
+        curves = np.array([np.pad(fit.curve, (0, longest - len(fit.curve)), mode="edge") for fit in fits])
+        queries = [self.validated(fit.fold) for fit in fits]
+        shares = np.array([len(part) if weights is None else weights[part].sum() for part in queries])[:, None]
+        shares = shares * np.isfinite(curves)
+        sums, total = (shares * np.nan_to_num(curves)).sum(axis=0), shares.sum(axis=0)
         return np.asarray(np.divide(sums, total, out=np.full(longest, np.nan), where=total > 0.0))
-
-    def script_of_first(self, ranker: TreeRanker, fold: int, progress: Callable[[Progress], bool]) -> Array | None:
-        """What decides how long the ranker is trained that these trees start from; None if nothing is chosen there."""
-        key = text_of(ranker.init), metric(ranker.eval_metric)
-        with self._lock:  # the first to ask trains it on all folds, the others wait
-            if key not in self._scripts:
-                curves: dict[int, Array] = {}
-                for other in range(self.n):
-                    judge, first = Judge(), first_ranker(ranker.init, ranker.eval_metric)
-                    with judge.use(), suppress(GainfulError):  # the training that starts from it says so better
-                        first.fit(self.train(other), eval_set=self.valid(other), progress=progress)
-                    curves[other] = np.array(judge.values)
-                chooses = max(map(len, curves.values())) > 1
-                self._scripts[key] = [self.others_curve(curves, k) if chooses else None for k in range(self.n)]
-        return self._scripts[key][fold]
 
 
 @dataclass(frozen=True, eq=False)
 class FoldFit:
-    """One model trained without the queries of one fold, and its scores of these queries' rows.
+    """The model of one fold, and its scores of the rows that it is tested and validated on.
 
-    ``curve`` has the metric on these queries as training learned it: after each tree, or at each validation.
+    Trees score as they were when the validation queries stopped them, with the iteration that these find best: how far
+    all folds together let them grow then, other queries have decided. ``curve`` has the metric after each tree.
     """
 
     fold: int
     model: Ranker
     scores: Array
+    valid_scores: Array
+    spread: float  # standard deviation within queries of the scores of the model as it is now
     seconds: float
     complete: bool  # False if the deadline or an interruption ended training
     curve: Array = field(default_factory=lambda: np.empty(0))
-    peeked: bool = False  # whether these queries chose which iteration it keeps
-    all_trees: bool = False  # whether the model still has the trees after its best iteration
     warnings: tuple[str, ...] = ()
 
 
@@ -188,18 +165,13 @@ class Clock:
 
 @dataclass(frozen=True)
 class Job:
-    """A ranker to train on one fold, or an earlier fit to go on with.
-
-    Trees of an earlier fit grow until there are ``until``; any other ranker is trained again, with ``script`` in place
-    of its figures on the queries left out.
-    """
+    """A ranker to train on one fold, or trees of an earlier fit, to grow until there are ``until``."""
 
     ranker: Ranker
     fold: int
     seconds: float = 0.0  # expected; 0 if unknown
     before: FoldFit | None = None
     until: int = 0
-    script: Array | None = None
 
 
 def fit_folds(
@@ -256,43 +228,56 @@ def worker_count(data: RankingData, n_jobs: int | None, n_tasks: int) -> tuple[i
 def _fit_one(folds: QueryFolds, job: Job, clock: Clock, n_threads: int) -> FoldFit | Exception | None:
     if clock.too_late_for(job.seconds):
         return None
-    began = time.perf_counter()
-    model = job.before.model if job.until and job.before else clone(job.ranker)
+    began, before = time.perf_counter(), job.before
+    model = clone(job.ranker) if before is None else before.model
     grows = isinstance(model, TreeRanker) and folds.trained > 1
-    if grows and not job.until:
+    if grows:
         model._keeps_all_trees = True  # all folds together decide on their number
-    judge, ended, cut = Judge(job.script), False, False
+    grown = cut = False
 
     def watch(event: Progress) -> bool:
-        nonlocal ended, cut
-        ended, cut = judge.is_done or event.iteration == job.until, clock.over
-        return ended or cut
+        nonlocal grown, cut
+        grown, cut = event.iteration == job.until, clock.over
+        return grown or cut
 
+    fit = model.fit if before is None else partial(_grow_on, model)
     try:
-        valid = folds.valid(job.fold)
+        train, valid, test = folds.train(job.fold), folds.valid(job.fold), folds.test(job.fold)
         with limit_threads(n_threads), skip_checks(), part_of_a_fit(), folds.setup.use():
-            starts = grows and model.init is not None and not job.until
-            script_of_first.set(folds.script_of_first(model, job.fold, lambda _: clock.over) if starts else None)
-            fit = partial(_grow_on, model) if job.until else model.fit
-            with judge.use(), noted() as notes:
-                fit(folds.train(job.fold), eval_set=valid, progress=watch)
-            rows = folds.train(job.fold) if valid is None else valid
-            scores = np.asarray(model.predict(rows), dtype=np.float64)
+            with noted() as notes:
+                fit(train, eval_set=valid, progress=watch)
+            model.interrupted_ = model.interrupted_ and not grown
+            curve = np.array([row["validation"] for row in model.history_] if grows else [], dtype=np.float64)
+            if before is None:
+                if grows:
+                    model._end_with(_end_of(model, curve), cut=False)
+                scores = _scores(model, test)
+                valid_scores = scores if valid is None or valid is test else _scores(model, valid)
     except Exception as error:  # the caller decides whether one member's failure ends the training
         return error
-    model.interrupted_ = model.interrupted_ and not ended
-    if job.script is not None:  # the figures are those of other queries
-        model.training_["validation"]["best"] = None
-        model.history_[:] = [row | {"validation": None} for row in model.history_]
     if isinstance(model, TreeRanker):
         model._release_data()
-    seconds, before = time.perf_counter() - began, job.before
-    values = [row["validation"] for row in model.history_] if isinstance(model, TreeRanker) else judge.values
-    curve = np.array(values, dtype=np.float64) if job.script is None or before is None else before.curve
-    peeked = job.script is None and int(np.isfinite(curve).sum()) > 1
-    complete = not cut if before is None else before.complete
-    seconds += before.seconds if before else 0.0
-    return FoldFit(job.fold, model, scores, seconds, complete, curve, peeked, grows, tuple(notes))
+    seconds = time.perf_counter() - began
+    if before is not None:
+        return replace(before, curve=curve, seconds=before.seconds + seconds)
+    spread = spread_within(scores, test.offsets)
+    return FoldFit(job.fold, model, scores, valid_scores, spread, seconds, not cut, curve, tuple(notes))
+
+
+def _scores(model: Ranker, data: RankingData) -> Array:
+    return np.asarray(model.predict(data), dtype=np.float64)
+
+
+def centred(scores: Array, offsets: Array) -> Array:
+    """The scores less the mean of their query."""
+    counts = np.diff(offsets)
+    return scores - np.repeat(np.add.reduceat(scores, offsets[:-1]) / counts, counts)
+
+
+def spread_within(scores: Array, offsets: Array) -> float:
+    """The standard deviation within queries; 0 for what is left of a constant by rounding."""
+    spread = float(np.sqrt(np.mean(centred(scores, offsets) ** 2)))
+    return spread if spread > CONSTANT * float(np.abs(scores).max()) else 0.0
 
 
 def _grow_on(model: TreeRanker, data: Dataset, **how: Any) -> None:
@@ -305,52 +290,38 @@ def _grow_on(model: TreeRanker, data: Dataset, **how: Any) -> None:
         model.set_params(warm_start=False, early_stopping=patience)
 
 
-def what_is_left(folds: QueryFolds, ranker: Ranker, fits: Sequence[FoldFit]) -> list[Job]:
-    """What to train until the other folds can choose the iteration of each fold.
+def trees_left(folds: QueryFolds, fits: Sequence[FoldFit]) -> list[Job]:
+    """What to grow until the curve of all folds together has not risen for as long as the trees' patience.
 
-    Patience belongs to the curve of all folds together: trees grow until it has not risen for as long, since that of
-    one fold is noisy. Other rankers are trained again by the curve of the other folds, unless it chooses what the own
-    one has chosen.
+    That of one fold is noisy.
     """
-    curves = {fit.fold: fit.curve for fit in fits if len(fit.curve)}
-    if len(fits) < 2 or len(curves) < len(fits):
+    if len(fits) < 2 or not all(len(fit.curve) and fit.complete for fit in fits):
         return []
-    if not isinstance(ranker, TreeRanker):
-        scripts = [(fit, folds.others_curve(curves, fit.fold)) for fit in fits if fit.peeked]
-        again = [(fit, script) for fit, script in scripts if not _agree(script, fit.curve)]
-        return [Job(ranker, fit.fold, before=fit, script=script) for fit, script in again]
-    patience = ranker.early_stopping
-    if patience is None or not all(fit.all_trees and fit.complete for fit in fits):
+    ranker = fits[0].model
+    if ranker.early_stopping is None:
         return []
-    n = min(map(len, curves.values()))
-    needed = _peak(folds.others_curve({k: curve[:n] for k, curve in curves.items()}, fold=-1)) + 1 + patience
-    until = min(ranker.n_trees, max(needed, n + patience // 2))  # not tree by tree
-    short = [fit for fit in fits if len(fit.curve) < until and n < min(ranker.n_trees, needed)]
-    return [Job(ranker, fit.fold, before=fit, until=until) for fit in short]
-
-
-def _agree(script: Array, curve: Array) -> bool:
-    return bool(np.isfinite(script).any() and np.isfinite(curve).all() and np.nanargmax(script) == np.argmax(curve))
+    n = min(len(fit.curve) for fit in fits)
+    pooled = folds.pooled_curve([replace(fit, curve=fit.curve[:n]) for fit in fits])
+    needed = min(ranker.n_trees, _peak(pooled) + 1 + ranker.early_stopping)
+    until = min(ranker.n_trees, max(needed, n + ranker.early_stopping // 2))  # not tree by tree
+    short = [fit for fit in fits if len(fit.curve) < until and n < needed]
+    return [Job(fit.model, fit.fold, before=fit, until=until) for fit in short]
 
 
 def end_folds(folds: QueryFolds, fits: Sequence[FoldFit]) -> list[FoldFit]:
-    """The fits of one ranker; if they are trees, each ends with the iteration that is best for the other folds."""
-    curves = {fit.fold: fit.curve for fit in fits}
-    ended = []
+    """The fits of one ranker; trees end where the curve of all folds is highest."""
+    if not any(len(fit.curve) for fit in fits):
+        return list(fits)
+    pooled, ended = folds.pooled_curve(fits), []
     for fit in fits:
-        model, others = fit.model, folds.others_curve(curves, fit.fold)
-        if not fit.all_trees:
-            fit = replace(fit, peeked=fit.peeked and not _agree(others, fit.curve))
-        elif len(fit.curve) == 0:
-            model._end_with(model.best_iteration_)
-        else:
-            best = min(_peak(others), len(fit.curve) - 1) + 1 if len(others) else model.best_iteration_
-            model._end_with(best if model.early_stopping is not None else len(fit.curve))
-            scores = np.asarray(model.predict(folds.valid(fit.fold)), dtype=np.float64)
-            peeked = fit.peeked and not len(others) and model.early_stopping is not None
-            fit = replace(fit, scores=scores, all_trees=False, peeked=peeked)
-        ended.append(fit)
+        fit.model._end_with(min(_end_of(fit.model, pooled), len(fit.curve)))
+        test = folds.test(fit.fold)
+        ended.append(replace(fit, spread=spread_within(_scores(fit.model, test), test.offsets)))
     return ended
+
+
+def _end_of(ranker: TreeRanker, curve: Array) -> int:
+    return _peak(curve) + 1 if ranker.early_stopping is not None else len(curve)
 
 
 def _peak(curve: Array) -> int:

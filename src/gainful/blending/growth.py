@@ -24,7 +24,7 @@ from gainful.training.monitor import Progress, part_of_a_fit
 MOST_TREES, PATIENCE = 600, 100  # of one model; the metric on one fold is too noisy for less patience
 USUAL_TREES = 300  # what early stopping leaves of them
 ENOUGH_FITS = 24  # with time for fewer, rankers with a tree per grade are left out
-BAGGED_FITS = 12  # with time for fewer, each ranker is trained once: several rankers give more than one five times
+BAGGED_FITS = 12  # with time for fewer, each ranker is trained once: several rankers give more than one on all folds
 FEWEST_RANKERS = 4  # that there is to be time for then
 FEWEST_ROUNDS = 2  # one after the other, on however many cores
 ONCE_RATE = 2.5  # times the usual learning rate, where a model is trained once with all the trees that may be grown
@@ -169,7 +169,7 @@ class Stopwatch:
 
 
 def measure_pace(folds: QueryFolds, n_threads: int, settings: Mapping[str, Any]) -> Pace | None:
-    """The pace on the training part of a fold, from a few trees on the part left out; None if they cannot be grown."""
+    """The pace on the training part of a fold, from a few trees on another part; None if they cannot be grown."""
     part = folds.valid(0)
     assert part is not None
     watch = Stopwatch()
@@ -179,6 +179,6 @@ def measure_pace(folds: QueryFolds, n_threads: int, settings: Mapping[str, Any])
         return None
     if not watch.times:
         return None
-    rows = (folds.data.n_rows - part.n_rows) / part.n_rows / n_threads  # times those of the part left out
+    rows = (folds.data.n_rows - part.n_rows - len(folds.rows(0))) / part.n_rows / n_threads  # times those of the part
     tree = watch.per_tree
     return Pace(max(0.0, watch.times[0] - watch.began - tree) * rows, tree * rows)

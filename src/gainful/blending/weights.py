@@ -57,6 +57,8 @@ def choose_weights(rule: str, values: Array, query_weights: Array | None = None)
     members count, good ones more. By these two, members that scored fewer queries than the best do not count: their
     errors are wide.
     """
+    if query_weights is not None:
+        values, query_weights = values[:, query_weights > 0.0], query_weights[query_weights > 0.0]
     covered = np.isfinite(values).sum(axis=1)  # all 0 where no query was left out
     if rule == "uniform" or not covered.any():
         raw = np.ones(len(values))

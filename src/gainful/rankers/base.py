@@ -51,7 +51,6 @@ from gainful.rankers.scorers import Linear, Scorer, scores_of_lists
 from gainful.rankers.summary import html_of
 from gainful.training.checkpoint import Checkpoint, data_facts
 from gainful.training.history import History
-from gainful.training.judge import judged
 from gainful.training.monitor import Monitor, ProgressCallback, call_after_fit, is_part_of_a_fit
 from gainful.training.validation import NamedSets
 
@@ -190,7 +189,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             _warn_if_grades_may_be_clicks(monitor.valid)
         if monitor.valid is not None and monitor.valid.has_pairs:
             monitor.metric = self._metric_of_pairs(monitor.metric)
-        monitor.metric = judged(monitor.metric)
         if sets is not None and checkpoint is not None:
             raise ParameterError("a checkpoint holds one eval_set; give the first alone, or leave out checkpoint")
         check_memory(self, data, monitor.valid, max_bytes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from gainful.errors import DataError, ParameterError
 from gainful.metrics import metric
 from gainful.parameters.constraints import Constraint
 from gainful.rankers.base import Ranker
-from gainful.training.judge import Judge, script_of_first
 from gainful.training.monitor import Monitor, part_of_a_fit
 from gainful.training.shared_setup import share
 
@@ -89,12 +87,11 @@ class _Same:
 def fit_first(init: Any, eval_metric: Any, data: RankingData, monitor: Monitor) -> Ranker:
     """Train the first ranker; trainings that share their set-up share it, too."""
     valid = monitor.valid if monitor.sets is None else monitor.sets.first
-    script = script_of_first.get()
 
     def fit() -> Ranker:
         first = first_ranker(init, eval_metric)
         try:
-            with skip_checks(), part_of_a_fit(), nullcontext() if script is None else Judge(script).use():
+            with skip_checks(), part_of_a_fit():
                 first.fit(data, eval_set=valid)
         except DataError as error:
             raise DataError(f"init={text_of(init)}: {error}; or leave out init") from error
@@ -103,7 +100,7 @@ def fit_first(init: Any, eval_metric: Any, data: RankingData, monitor: Monitor) 
         return first
 
     # data counts by identity: other rows may have the same grades
-    return share(data, ("first model", text_of(init), metric(eval_metric), _Same(valid), _Same(script)), fit)
+    return share(data, ("first model", text_of(init), metric(eval_metric), _Same(valid)), fit)
 
 
 def with_signs(first: Any, signs: Sequence[int]) -> Ranker:

@@ -322,8 +322,7 @@ def blends(comparison: Comparison, facts: Facts) -> str:
                 blocks.append(details(name, _leaderboard(board, name), opened=not blocks))
     note = (
         "Each member was trained on query folds of the training data; these figures come from the queries that its "
-        "models were not trained on, not from the test queries. Stopping early on the same queries makes them slightly "
-        "too high."
+        "models were not trained on, not from the test queries."
     )
     return f"<p>{escape(note)}</p>{''.join(blocks)}" if blocks else ""
 
