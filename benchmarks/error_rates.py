@@ -646,7 +646,7 @@ values 400 at 100,000 pages; of blends there are 100. A type I error should not 
 by more than two Monte Carlo errors.
 
 - **⚠**: beyond that bound, but within it on samples that gainful does not warn about: the errors come with a caution
-  under the table, that fewer than 20 queries differ or that differences are skewed.
+  under the table, that fewer than 20 queries differ or that differences are skewed; of clicks, with a warning.
 - **✗**: beyond it without a warning.
 - **°**: few samples: the Monte Carlo error is above .008.
 - **Power** is measured at a difference that a t test finds in 80 % of normal samples; for practical equality, without
@@ -661,7 +661,7 @@ tests; for the other methods, the sign test is refused. A click model is fitted 
 queries of 10 documents in random order; of each log, the coverage is the share of the attractions below .95 that lie
 within 1.96 of their standard errors, and, for examination, the share of the positions from 2 on whose interval in the
 report of the log holds. Off-policy values are of one document of 20 per page, shown at random; the policy valued
-prefers some of them, and clicks are rare (about 9 %). Blends learn grades that are drawn at random, so that every
+prefers some of them, and clicks are rare (about 8 %). Blends learn grades that are drawn at random, so that every
 ranker has the quality of a random order."""
 
 
