@@ -1,16 +1,17 @@
 """How often every test and interval that the library prints is wrong, where the truth is known: docs/error-rates.md.
 
-    python benchmarks/error_rates.py [--kinds randomization,t] [--sizes 10,50] [--repetitions 2000] [--write]
+    python benchmarks/error_rates.py [--kinds "randomization;t"] [--sizes 10,50] [--jobs 8] [--minutes 30] [--write]
 
 A cell is a kind of test or interval, a population and a size. For each, thousands of samples are drawn under the null
 hypothesis that this kind tests: equal means for tests of means, symmetry for Wilcoxon's, a difference of exactly δ for
-practical equality, users who do not look at the documents for interleaving, grades at random for blends. Counted are
-tests that reject at 5 % and 95 % intervals that miss the truth, of all samples and of those without a warning, and, as
-power, how often the same samples, moved by what a t test finds in 80 % of normal samples, are found different. A cell
-above 5.5 % is repeated five times as often.
+practical equality, users who click by position alone for interleaving, grades at random for blends. Counted are tests
+that reject at 5 % and 95 % intervals that miss the truth, of all samples and of those without a warning, and, as power,
+how often the same samples, moved by what a t test finds in 80 % of normal samples, are found different. A cell of 2,000
+repetitions that is above 5.5 % then is repeated five times as often.
 
-Every batch of 2,000 repetitions is kept in docs/results/error-rates.json, so that a stopped run resumes. The whole
-takes hours; paired tests take minutes. ``--write`` writes the page from what is there and measures nothing.
+Every batch of repetitions is kept in docs/results/error-rates.json, so that a stopped run resumes. The cell that is
+furthest from its number comes first. The whole takes hours of processor time; paired tests take minutes. ``--write``
+writes the page from what is there and measures nothing.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import multiprocessing
+import os
 import time
 import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -30,6 +34,7 @@ import numpy as np
 from scipy import stats
 
 import gainful
+from gainful.compute.threads import limit_threads
 from gainful.errors import DataWarning, GainfulError
 from gainful.statistics.paired import (
     FEW,
@@ -55,6 +60,8 @@ LEVEL, ALPHA = 0.95, 0.05
 MOST_WRONG = {"test": 0.06, "interval": 0.07}  # type I error at 5 %, and 1 − coverage at 95 %
 SUSPECT = 0.055  # from here on, a cell is repeated more often
 MORE = 5
+SURE = 0.002  # a Monte Carlo error that needs no more repetitions
+FEW_SAMPLES = 0.008  # a Monte Carlo error above this is marked
 COLUMNS = 500  # samples whose intervals are found at once, to bound the memory
 
 
@@ -77,8 +84,12 @@ class Kind:
     populations: Mapping[str, object]
     sizes: tuple[int, ...]
     measure: Callable[[object, int, int, Random], Outcome]
-    repetitions: int = 2000
+    repetitions: int | Mapping[int, int] = 2000  # of all sizes, or by size
+    batches: int = 1
     group: str = "paired"
+
+    def planned(self, n: int) -> int:
+        return self.repetitions if isinstance(self.repetitions, int) else self.repetitions[n]
 
     @property
     def most_wrong(self) -> float:
@@ -322,6 +333,22 @@ def click_model(name: object, n: int, repetitions: int, rng: Random) -> Outcome:
     return Outcome(wrong, warned)
 
 
+def examination(name: object, n: int, repetitions: int, rng: Random) -> Outcome:
+    """Of each report on a log, the share of positions from 2 on whose interval of examination misses the truth."""
+    data = gainful.make_artificial(20, n_docs=10, seed=1)
+    wrong, warned = np.empty(repetitions), np.empty(repetitions, dtype=bool)
+    for i in range(repetitions):
+        seed = int(rng.integers(2**31))
+        log = gainful.simulate_clicks(data, str(name), sessions=n, temperature=1e6, seed=seed)
+        truth = (np.bincount(log.position, weights=log.propensity)[1:] / log.shown_by_position)[1:]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = gainful.report_clicks(log, [str(name)], seed=seed).models[0]
+        wrong[i] = np.mean((model.examination_low[1:] > truth) | (model.examination_high[1:] < truth))
+        warned[i] = bool(caught)
+    return Outcome(wrong, warned)
+
+
 #: Method, interval; the log is of a uniformly random policy.
 POLICIES: Mapping[str, tuple[str, str]] = {
     f"{method}, {interval}": (method, interval)
@@ -341,7 +368,7 @@ def off_policy(population: object, n: int, repetitions: int, rng: Random) -> Out
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", DataWarning)
             found = gainful.estimate_value(
-                click, every, method, propensity=np.full(n, 0.05), action=item, interval=interval, resamples=300, seed=i
+                click, every, method, propensity=np.full(n, 0.05), action=item, interval=interval, seed=i
             )
         wrong[i], warned[i] = not found.low <= truth <= found.high, bool(caught)
     return Outcome(wrong, warned)
@@ -375,6 +402,7 @@ def expected_quality(ranker: object, n: int, repetitions: int, rng: Random) -> O
 # -- the table of kinds ------------------------------------------------------------------------------------------------
 
 QUERIES = (10, 25, 50, 200)
+EXAMINED = ("pbm", "cascade", "dcm", "sdbn", "dbn", "ubm")  # the click models that know examination
 ALL_PAIRS = tuple(combinations(range(RANKERS), 2))
 WITH_BASELINE = tuple((0, i) for i in range(1, RANKERS))
 SYMMETRIC = {name: symmetric(draw) for name, draw in DIFFERENCES.items()}
@@ -389,10 +417,18 @@ KINDS = (
     Kind("interval of a difference", True, DIFFERENCES, QUERIES, interval_of_differences),
     Kind("interval of a 0/1 difference", True, SIGNS, QUERIES, interval_of_signs),
     Kind("interval of a mean", True, MEANS, QUERIES, interval_of_means),
-    *(
-        Kind(f"interleaving {method}, {test}", False, LISTS, (100, 1000), interleaving(method, test), group="clicks")
-        for method in ("team-draft", "probabilistic", "optimised")
-        for test in ("sign", "t")
+    *(  # the sign test is refused where credits are not whole numbers
+        Kind(
+            f"interleaving {method}, {test}",
+            False,
+            LISTS,
+            (1_000, 10_000, 100_000),
+            interleaving(method, test),
+            repetitions={1_000: 2000, 10_000: 400, 100_000: 40},
+            batches=20,
+            group="clicks",
+        )
+        for method, test in (("team-draft", "sign"), ("team-draft", "t"), ("probabilistic", "t"), ("optimised", "t"))
     ),
     Kind(
         "click model",
@@ -400,17 +436,41 @@ KINDS = (
         {name: name for name in gainful.CLICK_MODELS if name != "ctr"},
         (1_000, 10_000, 100_000),
         click_model,
-        repetitions=200,
+        repetitions={1_000: 2000, 10_000: 2000, 100_000: 200},
+        batches=20,
         group="clicks",
     ),
-    Kind("off-policy value", True, POLICIES, (200, 1000, 5000), off_policy, group="clicks"),
+    Kind(
+        "examination",
+        True,
+        {name: name for name in EXAMINED},
+        (1_000, 10_000, 100_000),
+        examination,
+        repetitions={1_000: 400, 10_000: 100, 100_000: 40},
+        batches=20,
+        group="clicks",
+    ),
+    Kind(
+        "off-policy value",
+        True,
+        POLICIES,
+        (200, 1_000, 10_000, 100_000),
+        off_policy,
+        repetitions={200: 2000, 1_000: 2000, 10_000: 2000, 100_000: 400},
+        batches=20,
+        group="clicks",
+    ),
     Kind(
         "expected quality",
         True,
-        {"blend": ("blend", {}), "auto": ("auto", {"trials": 3})},
+        {
+            "blend": ("blend", {"members": ["regression", "listnet"]}),
+            "auto, 6 trials": ("auto", {"trials": 6}),
+        },
         (100,),
         expected_quality,
         repetitions=100,
+        batches=50,
         group="blends",
     ),
 )
@@ -442,11 +502,13 @@ def run_cell(kind: Kind, population: str, n: int, known: dict[str, float], repet
     return {"repetitions": total} | means
 
 
-def is_done(kind: Kind, cell: dict[str, float], repetitions: int) -> bool:
-    if cell.get("repetitions", 0) < repetitions:
-        return False
-    suspect = cell["wrong"] > SUSPECT and kind.repetitions >= 2000
-    return cell["repetitions"] >= repetitions * (MORE if suspect else 1)
+def target(kind: Kind, n: int, cell: Mapping[str, float], most: int | None) -> int:
+    """The repetitions that the cell should have. One that has more than planned was suspect before."""
+    planned, done = kind.planned(n), cell.get("repetitions", 0)
+    if most is not None and most < planned:
+        return most
+    suspect = done > planned or (done == planned and cell["wrong"] > SUSPECT and error_of(cell) > SURE)
+    return planned * (MORE if suspect and planned >= 2000 else 1)
 
 
 def error_of(cell: Mapping[str, float]) -> float:
@@ -460,21 +522,76 @@ def verdict(kind: Kind, cell: Mapping[str, float]) -> str:
     return "" if cell["wrong"] <= room else "warned" if cell["unwarned"] <= room else "WRONG"
 
 
-def measure(results: Path, names: Sequence[str], sizes: Sequence[int] | None, repetitions: int | None) -> None:
+def run_alone(name: str, population: str, n: int, known: dict[str, float], repetitions: int) -> dict[str, float]:
+    """:func:`run_cell` on one thread, in a process that knows kinds by name."""
+    kind = next(kind for kind in KINDS if kind.name == name)
+    began = time.process_time()
+    with limit_threads(1):
+        cell = run_cell(kind, population, n, known, repetitions)
+    return cell | {"seconds": time.process_time() - began}
+
+
+def measure(
+    results: Path,
+    names: Sequence[str],
+    sizes: Sequence[int] | None = None,
+    most: int | None = None,
+    jobs: int = 1,
+    minutes: float = math.inf,
+) -> None:
+    """Measure what is missing, ``jobs`` batches at a time, and start none after so many ``minutes``."""
     cells: dict[str, dict[str, float]] = json.loads(results.read_text()) if results.exists() else {}
-    for kind in KINDS:
-        if kind.name not in names and kind.group not in names:
-            continue
-        times = min(repetitions or kind.repetitions, kind.repetitions)
-        for population in kind.populations:
-            for n in kind.sizes if sizes is None else [n for n in kind.sizes if n in sizes]:
-                key = key_of(kind, population, n)
-                began = time.process_time()
-                while not is_done(kind, cells.get(key, {}), times):
-                    cells[key] = run_cell(kind, population, n, cells.get(key, {}), times)
-                    results.parent.mkdir(parents=True, exist_ok=True)
-                    results.write_text(json.dumps(cells, indent=1) + "\n")
-                print(f"{key}: {describe(kind, cells[key])} ({time.process_time() - began:.1f} s)", flush=True)
+    results.parent.mkdir(parents=True, exist_ok=True)
+    known = {
+        key_of(kind, population, n): (kind, population, n)
+        for kind in KINDS
+        if kind.name in names or kind.group in names
+        for population in kind.populations
+        for n in kind.sizes
+        if sizes is None or n in sizes
+    }
+    ends, waiting, running = time.monotonic() + 60.0 * minutes, set(known), dict[Future[dict[str, float]], str]()
+    seconds, repetitions = dict.fromkeys(known, 0.0), dict.fromkeys(known, 0)
+
+    def share(key: str) -> float:
+        cell = cells.get(key, {})
+        return cell.get("repetitions", 0) / target(known[key][0], known[key][2], cell, most)
+
+    def start() -> None:
+        key = min((key for key in known if key in waiting), key=share)
+        kind, population, n = known[key]
+        cell = cells.get(key, {})
+        size = max(1, math.ceil(kind.planned(n) / kind.batches))
+        size = min(size, target(kind, n, cell, most) - int(cell.get("repetitions", 0)))
+        running[pool.submit(run_alone, kind.name, population, n, cell, size)] = key
+        waiting.remove(key)
+        repetitions[key] += size
+
+    with executor(jobs) as pool:
+        while True:
+            waiting -= {key for key in waiting if share(key) >= 1.0}
+            while waiting and len(running) < jobs and time.monotonic() < ends:
+                start()
+            if not running:
+                break
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                key, cell = running.pop(future), future.result()
+                seconds[key] += cell.pop("seconds")
+                cells[key] = cell
+                waiting.add(key)
+            results.write_text(json.dumps(cells, indent=1) + "\n")
+    for key, (kind, _, _) in known.items():
+        if repetitions[key]:
+            each = f"{cells[key]['repetitions']:,.0f} repetitions, {1e3 * seconds[key] / repetitions[key]:.1f} ms each"
+            print(f"{key}: {describe(kind, cells[key])} ({each})", flush=True)
+
+
+def executor(jobs: int) -> ThreadPoolExecutor | ProcessPoolExecutor:
+    """One thread of this process, or processes that compute on one thread each."""
+    if jobs == 1:
+        return ThreadPoolExecutor(1)
+    os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
+    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------
@@ -489,7 +606,7 @@ def describe(kind: Kind, cell: Mapping[str, float]) -> str:
     shown = 1 - cell["wrong"] if kind.is_interval else cell["wrong"]
     marks = {"": "", "warned": " ⚠", "WRONG": " ✗"}[verdict(kind, cell)]
     power = f" / {figure(cell['power'])} ({figure(cell['t_power'])})" if "power" in cell else ""
-    few = "°" if cell["repetitions"] < kind.repetitions else ""
+    few = "°" if max(error_of(cell), 1.0 / cell["repetitions"]) > FEW_SAMPLES else ""
     return f"{figure(shown)}{few}{marks} / {figure(cell['warned'])}{power}"
 
 
@@ -521,34 +638,48 @@ by `python benchmarks/error_rates.py`, which measures what is not in `results/er
 missing here has not been measured.
 
 Each test is tried under its own null hypothesis at 5 %: equal means, symmetry for Wilcoxon's, a difference of exactly δ
-for practical equality. Intervals are of 95 %. There are 2,000 samples per cell, 10,000 where the first 2,000 are wrong
-in more than 5.5 %; the Monte Carlo error is then about .005 and .002. A type I error should not be above .06, nor a
-coverage below .93, by more than two of these errors.
+for practical equality, users who click by position alone for interleaving. Intervals are of 95 %. There are 2,000
+samples per cell, 10,000 where the first 2,000 are wrong in more than 5.5 %; the Monte Carlo error is then about .005
+and .002. Where a sample is a whole log of clicks, there are fewer of the long ones: of click models 200 at 100,000
+sessions, of examination 400, 100 and 40, of interleaving 400 at 10,000 impressions and 40 at 100,000, of off-policy
+values 400 at 100,000 pages; of blends there are 100. A type I error should not be above .06, nor a coverage below .93,
+by more than two Monte Carlo errors.
 
 - **⚠**: beyond that bound, but within it on samples that gainful does not warn about: the errors come with a caution
-  under the table, that fewer than 20 queries differ or that differences are skewed.
+  under the table, that fewer than 20 queries differ or that differences are skewed; of clicks, with a warning.
 - **✗**: beyond it without a warning.
-- **°**: fewer samples so far, 400 at least; the next run of the script adds to them.
+- **°**: few samples: the Monte Carlo error is above .008.
 - **Power** is measured at a difference that a t test finds in 80 % of normal samples; for practical equality, without
   any difference, at the δ at which two one-sided t tests prove equality in 80 % of normal samples.
 
 Populations of differences: normal; skewed (exponential, skewness 2); very skewed (lognormal, 6.2); zero-inflated (70 %
 are 0, the others skewed); tied (rounded, a third are 0); heteroscedastic (each query has its own spread, or, where five
-rankers are compared, one of them varies ten times as much as the others)."""
+rankers are compared, one of them varies ten times as much as the others).
+
+Clicks: users of interleaving click in position r with probability 1 / (r + 1), whatever is there. Team draft takes both
+tests; for the other methods, the sign test is refused. A click model is fitted to logs that it made itself, with 20
+queries of 10 documents in random order; of each log, the coverage is the share of the attractions below .95 that lie
+within 1.96 of their standard errors, and, for examination, the share of the positions from 2 on whose interval in the
+report of the log holds. Off-policy values are of one document of 20 per page, shown at random; the policy valued
+prefers some of them, and clicks are rare (about 8 %). Blends learn grades that are drawn at random, so that every
+ranker has the quality of a random order."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kinds", help="names, or the groups paired, clicks, blends; by default all")
     parser.add_argument("--sizes", help="only these")
-    parser.add_argument("--repetitions", type=int, help="of a batch, at most those of the kind")
+    parser.add_argument("--repetitions", type=int, help="of a cell, at most those planned")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="start nothing after this many")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--write", action="store_true", help="write the page and measure nothing")
     given = parser.parse_args()
     if not given.write:
         names = [kind.name for kind in KINDS] if given.kinds is None else given.kinds.split(";")
-        measure(given.results, names, given.sizes and [int(n) for n in given.sizes.split(",")], given.repetitions)
+        sizes = None if given.sizes is None else [int(n) for n in given.sizes.split(",")]
+        measure(given.results, names, sizes, given.repetitions, given.jobs, given.minutes)
     given.page.write_text(page(json.loads(given.results.read_text())))
 
 
