@@ -15,7 +15,7 @@ from gainful.losses import loss, weighted_kernels
 from gainful.losses.pairwise import sweep_hinges
 from gainful.losses.weighted import rank_by_sorting
 
-CURVED = [text for text in FORMULAS if loss(text).entry.newton is not None]
+CURVED = [text for text in FORMULAS if loss(text).entry.newton]
 KERNEL_LOSSES = {
     "pairwise-squared-hinge",
     "ranknet",

@@ -92,7 +92,7 @@ def test_all_pairs_of_the_grades_give_the_loss_on_grades(name, weighted):
     pairs, grades = (values_and_gradient(chosen.bind_to(one), one.offsets, scores) for one in (data, graded))
     for ours, theirs in zip(pairs, grades, strict=True):
         assert ours == pytest.approx(theirs, rel=1e-10, abs=1e-13)
-    if chosen.entry.newton is None:
+    if not chosen.entry.newton:
         assert chosen.bind_newton_judgments(data) is None
         return
     pairs, grades = (

@@ -7,10 +7,11 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -72,11 +73,12 @@ def print_json(value: Any) -> None:
     print(json_text(value))
 
 
-def key_value_table(rows: list[tuple[str, str]]) -> Table:
+def key_value_table(rows: Iterable[tuple[str, Any]]) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
-    for label, text in rows:
+    for label, value in rows:
+        text = f"{value:.4f}" if isinstance(value, float) else str(value)
         table.add_row(Text(label), Text(text))  # Text: a path may look like markup
     return table
 
@@ -87,6 +89,14 @@ def plain_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
         table.add_column(title)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def headed_table(head: Sequence[str], left: Collection[int] = (0,)) -> Table:
+    """A table with a line under its head, for columns of figures; those ``left`` hold words."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for place, name in enumerate(head):
+        table.add_column(name, justify="left" if place in left else "right")
     return table
 
 
@@ -105,6 +115,17 @@ def progress_bars() -> Iterator[Progress]:
     console = stderr()
     with _on_display(console), rich_bars(console) as bars:
         yield bars
+
+
+def training_bar(bars: Progress, name: str) -> Callable[[Any], bool]:
+    """A bar for one training, as its progress callback."""
+    task = bars.add_task(name, total=None, note="")
+
+    def show(event: Any) -> bool:
+        bars.update(task, completed=event.iteration, total=event.total, note=event.note)
+        return False
+
+    return show
 
 
 @contextmanager

@@ -49,6 +49,6 @@ def convert_model(
         return
     facts["features"] = plural(facts["features"], "feature") + ("" if names is None else ", with names")
     del facts["feature_names"]
-    stdout().print(key_value_table([(name, str(value)) for name, value in facts.items()]))
+    stdout().print(key_value_table(facts.items()))
     for note in notes:
         say(f"note: {note}")

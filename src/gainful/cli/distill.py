@@ -34,11 +34,10 @@ def distill(
 ) -> None:
     """Train one small model on the scores of a large one, such as a blend, and state what it loses."""
     from gainful.blending.distillation import distill as train_student
-    from gainful.cli.console import key_value_table, print_json, progress_bars, stdout
+    from gainful.cli.console import key_value_table, print_json, progress_bars, stdout, training_bar
     from gainful.cli.inputs import load_data, load_model, read_options
     from gainful.formats.files import refuse_unwritable
     from gainful.rankers.model_file import save
-    from gainful.training.monitor import Progress
 
     refuse_overwriting("--output", output, {"MODEL": model, "DATA": data, "--valid": valid, "--test": test})
     refuse_unwritable(output)
@@ -50,12 +49,6 @@ def distill(
         if path is not None
     }
     with progress_bars() as bars:
-        task = bars.add_task(into, total=None, note="")
-
-        def show(event: Progress) -> bool:
-            bars.update(task, completed=event.iteration, total=event.total, note=event.note)
-            return False
-
         found = train_student(
             teacher,
             parts["data"],
@@ -64,7 +57,7 @@ def distill(
             test=parts.get("test"),
             grades=grades,
             measure=metric,
-            progress=show,
+            progress=training_bar(bars, into),
         )
     where = "" if test is not None else " on data given for training"
     figures = {f"{found.metric} of the teacher{where}": found.teacher, f"{found.metric}{where}": found.student}
@@ -82,5 +75,4 @@ def distill(
     if json:
         print_json(facts)
         return
-    shown = [(name, f"{value:.4f}" if isinstance(value, float) else str(value)) for name, value in facts.items()]
-    stdout().print(key_value_table(shown))
+    stdout().print(key_value_table(facts.items()))

@@ -195,12 +195,14 @@ def _query_view(rows: RankingData, query: int, explained: list[tuple[int, int, A
     from rich.console import Group
     from rich.text import Text
 
+    from gainful.cli.console import headed_table
+
     parts: list[Any] = [Text(f"query {rows.query_ids[query]}: {len(explained)} of {int(rows.counts[query])} documents")]
     for r, row, explanation in explained:
         label = _label(rows, row)
         name = "" if label["document"] is None else f" {label['document']}"
         parts.append(Text(f"\nrank {r}: row {label['row']}{name}, score {explanation.score:.6g}", style="bold"))
-        table = _table("feature", "value", "adds")
+        table = headed_table(("feature", "value", "adds"))
         for share in explanation.shares[:top]:
             table.add_row(Text(share.feature), _number(share.value), f"{share.contribution:+.6g}")
         _close(table, 2, sum(s.contribution for s in explanation.shares[top:]), len(explanation.shares) - top)
@@ -213,9 +215,11 @@ def _pair_view(found: PairExplanation, names: tuple[str, str], top: int) -> Any:
     from rich.console import Group
     from rich.text import Text
 
+    from gainful.cli.console import headed_table
+
     where = "above" if found.difference > 0 else "below" if found.difference < 0 else "level with"
     title = f"{names[0]} is {where} {names[1]}: {found.score_a:.6g} − {found.score_b:.6g} = {found.difference:+.6g}"
-    table = _table("feature", "value a", "value b", "adds")
+    table = headed_table(("feature", "value a", "value b", "adds"))
     for share in found.shares[:top]:
         table.add_row(Text(share.feature), _number(share.value_a), _number(share.value_b), f"{share.difference:+.6g}")
     _close(table, 3, sum(s.difference for s in found.shares[top:]), len(found.shares) - top)
@@ -226,25 +230,17 @@ def _importance_view(found: PermutationImportance, top: int) -> Any:
     from rich.console import Group
     from rich.text import Text
 
+    from gainful.cli.console import headed_table
+
     n = len(found.per_query)
     title = f"{found.metric} {found.value:.4f} on {n:,} queries; loss when a feature is shuffled within queries"
-    table = _table("feature", "loss", f"{100 * found.level:g} % interval")
+    table = headed_table(("feature", "loss", f"{100 * found.level:g} % interval"))
     for one in found.losses[:top]:
         table.add_row(Text(one.feature), f"{one.loss:+.4f}", Text(f"[{one.low:+.4f}, {one.high:+.4f}]"))
     left = len(found.losses) - top
     if left > 0:
         table.add_row(f"{left} more", "", "", style="dim")
     return Group(Text(title, style="bold"), table)
-
-
-def _table(*columns: str) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right")
-    return table
 
 
 def _close(table: Any, place: int, rest: float, n_rest: int) -> None:

@@ -149,7 +149,7 @@ def train(
         model.set_params(warm_start=False)  # not part of the model
     board = getattr(model, "leaderboard_", None)
     if parts[TRAINING].has_clicks:
-        reached = {}  # clicks are no measure of a ranker
+        reached = {}  # clicks do not measure a ranker
     elif board is None:
         reached = {f"training {usual_metric(parts[TRAINING]).name}": model.score(parts[TRAINING])}
     else:  # scoring all rows by all models would take long, and say little
@@ -177,7 +177,7 @@ def train(
     if json:
         print_json(facts if board is None else facts | {"leaderboard": board.to_dict()})
         return
-    stdout().print(key_value_table([(name, _text(value)) for name, value in facts.items()]))
+    stdout().print(key_value_table(facts.items()))
     if board is not None:
         stdout().print(_leaderboard_table(board))
 
@@ -405,15 +405,13 @@ def _budget(ranker: str, **given: float | None) -> list[str]:
 
 
 def _leaderboard_table(board: Any) -> Any:
-    from rich import box
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    from gainful.cli.console import headed_table
+
     head, *body = board.cells()
-    for place, name in enumerate(head):
-        table.add_column(name, justify="left" if place in (0, len(head) - 1) else "right")
+    table = headed_table(head, left=(0, len(head) - 1))
     for line in body:
         table.add_row(*(Text(cell) for cell in line))
     return Group(table, Text(board.sentence))
@@ -460,23 +458,16 @@ def _fit_with_bar(
     checkpoint: Checkpoint | None,
     debias: str | None = None,
 ) -> None:
-    from gainful.cli.console import progress_bars, say, warn
+    from gainful.cli.console import progress_bars, say, training_bar, warn
     from gainful.cli.inputs import print_data_warnings
     from gainful.data.checks import skip_checks
-    from gainful.training.monitor import Progress
 
     first = next(iter(sets.values()), None)
     print_data_warnings(data, first)
     with progress_bars() as bars, _warnings_as_notes(bars.console) as notes, skip_checks():
         if not bars.console.is_terminal:
             say(f"training {name} on {data.n_queries:,} queries")
-        task = bars.add_task(name, total=None, note="")
-
-        def show(event: Progress) -> bool:
-            bars.update(task, completed=event.iteration, total=event.total, note=event.note)
-            return False
-
-        valid = sets if len(sets) > 1 else first
+        valid, show = sets if len(sets) > 1 else first, training_bar(bars, name)
         model.fit(data, eval_set=valid, progress=show, checkpoint=checkpoint, debias=debias)
     for note in notes:
         say(note)
@@ -562,27 +553,22 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _metric_table(figures: _Figures, per_query: bool) -> Any:
-    from rich import box
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    from gainful.cli.console import headed_table
+
     values, means = figures.values, figures.means
     if per_query:
-        table.add_column("query")
-        for name in values:
-            table.add_column(name, justify="right")
+        table = headed_table(("query", *values))
         for q, query in enumerate(figures.query_ids):
             table.add_row(Text(str(query)), *(f"{values[name][q]:.4f}" for name in values))
         table.add_section()
         table.add_row("mean", *(f"{means[name]:.4f}" for name in values), style="bold")
     else:
-        table.add_column("metric")
-        table.add_column("mean", justify="right")
-        table.add_column("conventions", style="dim")
+        table = headed_table(("metric", "mean", "conventions"), left=(0, 2))
         for m, name in figures.names.items():
-            table.add_row(name, f"{means[name]:.4f}", str(m))
+            table.add_row(name, f"{means[name]:.4f}", Text(str(m), style="dim"))
     return Group(table, *(Text(note, style="dim") for note in figures.notes))
 
 
@@ -590,7 +576,3 @@ def _metric_name(model: Ranker) -> str:
     from gainful.metrics import metric
 
     return metric(model.training_["validation"]["metric"]).name
-
-
-def _text(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -117,7 +117,7 @@ def _losses() -> dict[str, Callable[[], object]]:
 
     def use(name: str) -> None:
         LinearRanker(loss=name, max_iter=2).fit(data)
-        if loss(name).entry.newton is not None:
+        if loss(name).entry.newton:
             BoostedRanker(loss=name, n_trees=1).fit(data)
         if name.startswith(("pairwise", "margin")):
             loss(name)(-crowded, crowded)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,16 +19,15 @@ from gainful.data.dataset import RankingData
 from gainful.data.grades import by_grade, count_pairs
 from gainful.data.rows import Array, check_grades, check_row_weights, read_only, relative_weights
 from gainful.errors import DataError, ParameterError, UnknownNameError
-from gainful.losses.click_lists import ClickFill, ClickLists, ClickNewtonFill, NoLists
+from gainful.losses.click_lists import ClickFill, ClickLists, NoLists
 from gainful.losses.gains import exponential_gain, perfect_sums
-from gainful.losses.noise import NoisyFill, NoisyNewtonFill, with_noise
+from gainful.losses.noise import with_noise
 from gainful.losses.preferences import PairFill, bind_preferences
 from gainful.parameters.constraints import Constraint
 
-Bind = Callable[..., Fill]  # (params, y, offsets), and weights of the documents if the loss takes them
+Bind = Callable[..., Fill]  # (params, y, offsets), weights of the documents and curved=True if the loss takes them
 Weigh = Callable[[Array, int, int], tuple[Array, ...]]
-RunFrozen = Callable[[Array, int, int, tuple[Array, ...], Array, Array], None]
-BindNewton = Callable[..., NewtonFill]  # the same
+RunFrozen = Callable[[Array, int, int, tuple[Any, ...], Any, Array, Any], None]
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,12 @@ class LossEntry:
     *fill* that :mod:`gainful.compute.query_loop` drives. ``frozen_by`` names a parameter that makes a loss frozen
     unless it is None.
 
-    ``newton`` binds a fill of gradient and curvature (the diagonal of the Hessian) for models that take Newton steps.
+    ``newton``: ``bind`` takes ``curved=True`` for a fill of gradient and curvature (the diagonal of the Hessian), which
+    models need that take Newton steps.
     ``flat``: the gradient nearly vanishes where all scores are equal, so models should start elsewhere.
-    ``staged``: the loss changes from one iteration to the next, and ``bind`` returns a :class:`StagedFill`, ``newton``
-    binds a :class:`StagedNewtonFill`.
+    ``staged``: the loss changes from one iteration to the next, and ``bind`` returns a :class:`StagedFill`.
 
-    ``weighs_documents``: ``bind`` and ``newton`` take a fourth argument, one weight per row, of mean 1 in each query.
+    ``weighs_documents``: ``bind`` takes a fourth argument, one weight per row, of mean 1 in each query.
     A document of weight 2 counts as two copies, one of weight 0 as none; ranks count every document once.
 
     ``preferences``: the cost of a pair in :mod:`gainful.losses.preference_kernels`, for a loss that can also be the
@@ -75,11 +75,15 @@ class LossEntry:
     weighs_documents: bool = False
     preferences: str | None = None
     affine: bool = False
-    newton: BindNewton | None = None
+    newton: bool = False
     parameters: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
     settle: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # brings given parameters into their usual form
     paper: str = ""
     threads: int | None = None  # 1 if it must not be called from several threads at once
+
+
+# Most losses: convex and smooth, with a curvature and weights of documents.
+convex_loss = partial(LossEntry, convex=True, smooth=True, newton=True, weighs_documents=True)
 
 
 class StagedFill(Protocol):
@@ -88,15 +92,6 @@ class StagedFill(Protocol):
     def __call__(self, scores: Array, first: int, last: int, values: Array, gradient: Array) -> None: ...
 
     def at(self, iteration: int, total: int) -> Fill:
-        """The fill for iteration 1 … ``total``."""
-
-
-class StagedNewtonFill(Protocol):
-    """The same for gradient and curvature."""
-
-    def __call__(self, scores: Array, first: int, last: int, gradient: Array, curvature: Array) -> None: ...
-
-    def at(self, iteration: int, total: int) -> NewtonFill:
         """The fill for iteration 1 … ``total``."""
 
 
@@ -195,61 +190,52 @@ class Loss:
         fill = self.bind(y, offsets, weights)
         return query_loop.values_and_gradient(fill, offsets, read_only(scores), self.entry.threads)
 
-    def bind(self, y: Array, offsets: Array, weights: Array | None = None) -> Fill:
+    def bind(self, y: Array, offsets: Array, weights: Array | None = None, *, curved: bool = False) -> Fill:
         """This loss on a training set; computes once everything that does not depend on the scores.
 
-        ``weights``: of the documents, of mean 1 in each query.
+        ``weights``: of the documents, of mean 1 in each query. ``curved``: see :meth:`bind_newton`.
         """
-        fill = self.entry.bind(self.params, read_only(y), read_only(offsets), *self._weights(weights))
-        return with_noise(NoisyFill, fill, self.params, y, offsets)  # type: ignore[no-any-return]
+        more: tuple[Array, ...] = ()
+        if weights is not None:
+            if not self.weighs_documents:
+                raise ParameterError(f"the loss {self} does not define what weights of single documents mean")
+            more = (read_only(np.ascontiguousarray(weights, dtype=np.float64)),)
+        how = {"curved": True} if curved else {}
+        fill = self.entry.bind(self.params, read_only(y), read_only(offsets), *more, **how)
+        return with_noise(fill, self.params, y, offsets, curved)  # type: ignore[no-any-return]
+
+    def bind_newton(self, y: Array, offsets: Array, weights: Array | None = None) -> NewtonFill | None:
+        """Gradient and curvature on a training set, if the loss defines a curvature."""
+        return self.bind(y, offsets, weights, curved=True) if self.entry.newton else None
 
     def bind_to(self, data: RankingData) -> Fill:
         """This loss on ``data``, with the weights of its documents; scores are added to ``data.init_scores``."""
         fill = self.bind_judgments(data)
         return fill if data.init_scores is None else ShiftedFill(fill, data.init_scores, data.offsets)
 
-    def bind_judgments(self, data: RankingData) -> Fill:
+    def bind_judgments(self, data: RankingData, *, curved: bool = False) -> Fill:
         """This loss on the grades, preferences or clicks of ``data``, for complete scores."""
         if data.pairs is not None:
-            return self._bind_preferences(data)
+            return self._bind_preferences(data, curved)
         if data.click_weights is not None:
             lists = ClickLists(data)
-            bound: Any = self.bind(*lists.judgments) if len(lists.clicked) else NoLists()
-            return ClickFill(bound, lists, data.offsets)
-        return self.bind(np.ascontiguousarray(data.y, dtype=np.float64), data.offsets, data.relative_weights)
+            bound: Any = self.bind(*lists.judgments, curved=curved) if len(lists.clicked) else NoLists()
+            return ClickFill(bound, lists, data.offsets, curved=curved)
+        y = np.ascontiguousarray(data.y, dtype=np.float64)
+        return self.bind(y, data.offsets, data.relative_weights, curved=curved)
 
     def bind_newton_judgments(self, data: RankingData) -> NewtonFill | None:
         """The same with gradient and curvature, if the loss defines a curvature."""
-        if data.pairs is not None:
-            return None if self.entry.newton is None else self._bind_preferences(data).newton
-        if data.click_weights is not None:
-            lists = ClickLists(data)
-            inner: Any = self.bind_newton(*lists.judgments) if len(lists.clicked) else NoLists()
-            return None if self.entry.newton is None else ClickNewtonFill(inner, lists, data.offsets)
-        return self.bind_newton(np.ascontiguousarray(data.y, dtype=np.float64), data.offsets, data.relative_weights)
+        return self.bind_judgments(data, curved=True) if self.entry.newton else None
 
-    def _bind_preferences(self, data: RankingData) -> PairFill:
+    def _bind_preferences(self, data: RankingData, curved: bool) -> PairFill:
         if self.entry.preferences is None:
             raise ParameterError(f"the loss {self} needs grades, but the data has preferences")
         if self.params.get("noise"):
             raise ParameterError(
                 f"the loss {self} needs grades for its noise, but the data has preferences; set noise=0"
             )
-        return bind_preferences(self.entry.preferences, self.params, data)
-
-    def bind_newton(self, y: Array, offsets: Array, weights: Array | None = None) -> NewtonFill | None:
-        """Gradient and curvature on a training set, if the loss defines a curvature."""
-        if self.entry.newton is None:
-            return None
-        fill = self.entry.newton(self.params, read_only(y), read_only(offsets), *self._weights(weights))
-        return with_noise(NoisyNewtonFill, fill, self.params, y, offsets)  # type: ignore[no-any-return]
-
-    def _weights(self, weights: Array | None) -> tuple[Array, ...]:
-        if weights is None:
-            return ()
-        if not self.weighs_documents:
-            raise ParameterError(f"the loss {self} does not define what weights of single documents mean")
-        return (read_only(np.ascontiguousarray(weights, dtype=np.float64)),)
+        return bind_preferences(self.entry.preferences, self.params, data, curved)
 
 
 def with_parameters(entry: LossEntry, given: Mapping[str, Any]) -> Loss:
@@ -314,27 +300,24 @@ class ByGrade:
         scale = np.divide(1.0, best, out=np.zeros_like(best), where=best >= np.finfo(np.float64).tiny)
         return self.take(values * np.repeat(scale, np.diff(self.offsets)))
 
-    def fill(self, kernel: Callable[..., None], *arguments: Any) -> Fill:
-        """Drive ``kernel(scores, offsets, blocks, starts, *arguments, first, last, values, gradient)`` by position."""
+    def fill(self, kernel: Callable[..., None], *arguments: Any, curved: bool = False) -> Fill:
+        """Drive a kernel by position.
+
+        ``kernel(scores, offsets, blocks, starts, *arguments, first, last, values, slopes, bends)`` fills values and
+        slopes, and ``bends`` is None; if ``curved``, it fills slopes and bends, and ``values`` is None.
+        """
 
         def fill(scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
             lo = int(self.offsets[first])
             here = self.rows[lo : int(self.offsets[last])] - lo
-            slopes = np.zeros(len(here))
-            kernel(scores[here], self.offsets, self.blocks, self.starts, *arguments, first, last, values, slopes)
-            gradient[here] = slopes
-
-        return fill
-
-    def newton(self, kernel: Callable[..., None], *arguments: Any) -> NewtonFill:
-        """Drive ``kernel(scores, offsets, blocks, starts, *arguments, first, last, gradient, curvature)`` likewise."""
-
-        def fill(scores: Array, first: int, last: int, gradient: Array, curvature: Array) -> None:
-            lo = int(self.offsets[first])
-            here = self.rows[lo : int(self.offsets[last])] - lo
-            slopes, bends = np.zeros(len(here)), np.zeros(len(here))
-            kernel(scores[here], self.offsets, self.blocks, self.starts, *arguments, first, last, slopes, bends)
-            gradient[here], curvature[here] = slopes, bends
+            slopes, shape = np.zeros(len(here)), (self.offsets, self.blocks, self.starts)
+            if not curved:
+                kernel(scores[here], *shape, *arguments, first, last, values, slopes, None)
+                gradient[here] = slopes
+                return
+            bends = np.zeros(len(here))
+            kernel(scores[here], *shape, *arguments, first, last, None, slopes, bends)
+            values[here], gradient[here] = slopes, bends  # gradient and curvature stand in their places
 
         return fill
 
@@ -343,16 +326,17 @@ class FrozenFill:
     """The fill of a frozen loss; calling it directly computes the weights at the scores passed.
 
     ``weigh(t, first, last)`` computes what depends on the current ranking, as arrays by position or ``by_query``;
-    ``run(t, first, last, weights, values, gradient)`` is the loss with these held fixed. ``t`` are scores by position.
+    ``run(t, first, last, weights, values, slopes, bends)`` is the loss with these held fixed, as in
+    :meth:`ByGrade.fill`. ``t`` are scores by position.
     """
 
-    def __init__(self, rows: ByGrade, weigh: Weigh, run: RunFrozen, *, by_query: bool = False):
+    def __init__(self, rows: ByGrade, weigh: Weigh, run: RunFrozen, *, curved: bool = False, by_query: bool = False):
         def moving(t: Array, *arguments: Any) -> None:
-            *_, first, last, values, g = arguments
-            run(t, first, last, weigh(t, first, last), values, g)
+            *_, first, last, values, g, h = arguments
+            run(t, first, last, weigh(t, first, last), values, g, h)
 
         self._rows, self._weigh, self._run, self._by_query = rows, weigh, run, by_query
-        self._moving = rows.fill(moving)
+        self._moving = rows.fill(moving, curved=curved)
 
     def __call__(self, scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
         self._moving(scores, first, last, values, gradient)
@@ -364,9 +348,9 @@ class FrozenFill:
         weights = [np.concatenate(part) for part in zip(*parts, strict=True)]
 
         def frozen(t: Array, *arguments: Any) -> None:
-            *_, first, last, values, g = arguments
+            *_, first, last, values, g, h = arguments
             here = slice(first, last) if self._by_query else slice(int(ends[first]), int(ends[last]))
-            self._run(t, first, last, tuple(own[here] for own in weights), values, g)
+            self._run(t, first, last, tuple(own[here] for own in weights), values, g, h)
 
         return self._rows.fill(frozen)
 

@@ -11,7 +11,6 @@ before L is called, and gradients are summed over the lists afterwards.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any
 
@@ -67,63 +66,42 @@ class NoLists:
         return self
 
 
-class _OverLists(ABC):
-    """``inner``, bound to the lists of ``data``, as a fill on its queries."""
+class ClickFill:
+    """The fill of a loss on clicks: ``inner``, bound to the lists of ``data``, as a fill on its queries.
 
-    def __init__(self, inner: Any, lists: ClickLists, offsets: Array, share: Array | None = None):
-        self.inner, self.lists, self.offsets = inner, lists, offsets
+    It fills values and gradient or, if ``curved`` as ``inner`` is, gradient and curvature.
+    """
+
+    def __init__(self, inner: Any, lists: ClickLists, offsets: Array, *, curved: bool, share: Array | None = None):
+        self.inner, self.lists, self.offsets, self.curved = inner, lists, offsets, curved
         if share is None:  # of each list in its query
             totals = np.bincount(lists.query, lists.weight, minlength=len(offsets) - 1)
             share = lists.weight / totals[lists.query]
         self.share = share
 
-    def at(self, iteration: int, total: int) -> Any:
+    def at(self, iteration: int, total: int) -> ClickFill:
         """The fill of a staged loss at iteration 1 … ``total``."""
-        return type(self)(self.inner.at(iteration, total), self.lists, self.offsets, self.share)
-
-    def run(self, scores: Array, first: int, last: int) -> tuple[Array, Array, Array, Array]:
-        """What ``inner`` fills for the lists of these queries, the rows it is for, and the lists' shares by row."""
-        lists, a, b = self.lists, int(self.lists.of_query[first]), int(self.lists.of_query[last])
-        rows = lists.rows[int(lists.offsets[a]) : int(lists.offsets[b])] - int(self.offsets[first])
-        one, other = np.empty(self._length(len(rows))), np.empty(len(rows))
-        if len(rows):
-            self.inner(read_only(scores[rows]), a, b, one, other)
-        return one, other, rows, np.repeat(self.share[a:b], lists.counts[a:b])
-
-    @abstractmethod
-    def _length(self, n_rows: int) -> int:
-        """How many numbers ``inner`` fills first, for this many rows."""
-
-
-class ClickFill(_OverLists):
-    """The fill of a loss on clicks: values and gradient."""
-
-    def _length(self, n_rows: int) -> int:
-        return len(self.lists.clicked)
-
-    def __call__(self, scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
-        by_list, slopes, rows, share = self.run(scores, first, last)
-        mine = slice(int(self.lists.of_query[first]), int(self.lists.of_query[last]))
-        query = self.lists.query[mine] - first
-        values[first:last] = np.bincount(query, self.share[mine] * by_list[mine], minlength=last - first)
-        gradient[:] = np.bincount(rows, share * slopes, minlength=len(gradient))
+        return self._with(self.inner.at(iteration, total))
 
     def bind_frozen(self, scores: Array, threads: int | None = None) -> Fill:
         """The loss with the weights at these scores: an ordinary function."""
-        frozen = self.inner.bind_frozen(read_only(scores[self.lists.rows]), threads)
-        return ClickFill(frozen, self.lists, self.offsets, self.share)
+        return self._with(self.inner.bind_frozen(read_only(scores[self.lists.rows]), threads))
 
+    def _with(self, inner: Any) -> ClickFill:
+        return ClickFill(inner, self.lists, self.offsets, curved=self.curved, share=self.share)
 
-class ClickNewtonFill(_OverLists):
-    """The same: gradient and curvature."""
-
-    def _length(self, n_rows: int) -> int:
-        return n_rows
-
-    def __call__(self, scores: Array, first: int, last: int, gradient: Array, curvature: Array) -> None:
-        slopes, bends, rows, share = self.run(scores, first, last)
-        gradient[:] = np.bincount(rows, share * slopes, minlength=len(gradient))
-        curvature[:] = np.bincount(rows, share * bends, minlength=len(curvature))
+    def __call__(self, scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
+        lists, a, b = self.lists, int(self.lists.of_query[first]), int(self.lists.of_query[last])
+        rows = lists.rows[int(lists.offsets[a]) : int(lists.offsets[b])] - int(self.offsets[first])
+        share = np.repeat(self.share[a:b], lists.counts[a:b])
+        one, other = np.empty(len(rows) if self.curved else len(lists.clicked)), np.empty(len(rows))
+        if len(rows):
+            self.inner(read_only(scores[rows]), a, b, one, other)
+        if self.curved:
+            values[:] = np.bincount(rows, share * one, minlength=len(values))
+        else:
+            values[first:last] = np.bincount(lists.query[a:b] - first, self.share[a:b] * one[a:b], last - first)
+        gradient[:] = np.bincount(rows, share * other, minlength=len(gradient))
 
 
 def list_per_click(data: RankingData) -> RankingData:

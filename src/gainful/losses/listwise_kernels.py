@@ -17,104 +17,69 @@ from gainful.compute.compiled import helper, kernel
 
 
 @kernel
-def squared(t, offsets, blocks, starts, targets, own, first, last, values, g):
-    """The queries first … last − 1; entry 0 of ``t`` and ``g`` is the first document of query ``first``."""
+def squared(t, offsets, blocks, starts, targets, own, first, last, values, g, h):
+    """The queries first … last − 1; entry 0 of ``t``, ``g`` and ``h`` is the first document of query ``first``."""
     for q in range(first, last):
-        s, target, w, _cuts, _at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
-        values[q] = _squared(s, target, w, slope)
+        s, target, w, _cuts, _at, slope, bend = _query(t, offsets, blocks, starts, targets, own, first, q, g, h)
+        value = _squared(s, target, w, slope)
+        if values is not None:
+            values[q] = value
+        if h is not None:
+            for i in range(len(s)):
+                bend[i] = 2.0 * _weight(w, i) / len(s)
 
 
 @kernel
-def centred_squared(t, offsets, blocks, starts, targets, own, first, last, values, g):
+def centred_squared(t, offsets, blocks, starts, targets, own, first, last, values, g, h):
     """As ``squared``."""
     for q in range(first, last):
-        s, target, w, _cuts, _at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
-        values[q] = _squared(_shifted(s, target, w), target, w, slope)
+        s, target, w, _cuts, _at, slope, bend = _query(t, offsets, blocks, starts, targets, own, first, q, g, h)
+        value = _squared(_shifted(s, target, w), target, w, slope)
+        if values is not None:
+            values[q] = value
+        if h is not None:
+            for i in range(len(s)):
+                bend[i] = 2.0 * _weight(w, i) * (len(s) - _weight(w, i)) / len(s) ** 2
 
 
 @kernel
-def sigmoid(t, offsets, blocks, starts, targets, own, first, last, values, g):
+def sigmoid(t, offsets, blocks, starts, targets, own, first, last, values, g, h):
     """As ``squared``."""
     for q in range(first, last):
-        s, target, w, _cuts, _at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
-        values[q] = _sigmoid(s, target, w, slope, np.empty(len(s)))
+        s, target, w, _cuts, _at, slope, bend = _query(t, offsets, blocks, starts, targets, own, first, q, g, h)
+        value = _sigmoid(s, target, w, slope, bend)
+        if values is not None:
+            values[q] = value
 
 
 @kernel
-def sigmoid_newton(t, offsets, blocks, starts, targets, own, first, last, g, h):
-    """As ``squared_newton``."""
-    for q in range(first, last):
-        s, target, w, _cuts, at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
-        _sigmoid(s, target, w, slope, h[at - offsets[first] : at - offsets[first] + len(s)])
-
-
-@kernel
-def softmax(t, offsets, blocks, starts, targets, own, first, last, values, g):
+def softmax(t, offsets, blocks, starts, targets, own, first, last, values, g, h):
     """As ``squared``; a query with a single grade has no preferred order and no list loss."""
     for q in range(first, last):
-        s, target, w, cuts, _at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
-        values[q] = 0.0
-        if len(cuts) > 2:
-            values[q] = _softmax(s, target, w, slope)
+        s, target, w, cuts, _at, slope, bend = _query(t, offsets, blocks, starts, targets, own, first, q, g, h)
+        value = _softmax(s, target, w, slope, bend) if len(cuts) > 2 else 0.0
+        if values is not None:
+            values[q] = value
 
 
 @kernel
-def listmle(t, offsets, blocks, starts, targets, own, first, last, values, g):
+def listmle(t, offsets, blocks, starts, targets, own, first, last, values, g, h):
     """As ``softmax``."""
     for q in range(first, last):
-        s, _target, w, cuts, at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
-        values[q] = 0.0
-        if len(cuts) > 2:
-            values[q] = _listmle(s, w, cuts, at, slope, np.empty(len(s)))
-
-
-@kernel
-def squared_newton(t, offsets, blocks, starts, targets, own, first, last, g, h):
-    """Gradient and curvature of the queries first … last − 1; both start at 0."""
-    for q in range(first, last):
-        s, target, w, _cuts, at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
-        bend = h[at - offsets[first] : at - offsets[first] + len(s)]
-        _squared_newton(s, target, w, slope, bend)
-
-
-@kernel
-def centred_squared_newton(t, offsets, blocks, starts, targets, own, first, last, g, h):
-    """As ``squared_newton``."""
-    for q in range(first, last):
-        s, target, w, _cuts, at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
-        _squared(_shifted(s, target, w), target, w, slope)
-        for i in range(len(s)):
-            share = _weight(w, i)
-            h[at - offsets[first] + i] = 2.0 * share * (len(s) - share) / len(s) ** 2
-
-
-@kernel
-def softmax_newton(t, offsets, blocks, starts, targets, own, first, last, g, h):
-    """As ``squared_newton``."""
-    for q in range(first, last):
-        s, target, w, cuts, at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
-        bend = h[at - offsets[first] : at - offsets[first] + len(s)]
-        if len(cuts) > 2:
-            _softmax_newton(s, target, w, slope, bend)
-
-
-@kernel
-def listmle_newton(t, offsets, blocks, starts, targets, own, first, last, g, h):
-    """As ``squared_newton``."""
-    for q in range(first, last):
-        s, _target, w, cuts, at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
-        bend = h[at - offsets[first] : at - offsets[first] + len(s)]
-        if len(cuts) > 2:
-            _listmle(s, w, cuts, at, slope, bend)
+        s, _target, w, cuts, at, slope, bend = _query(t, offsets, blocks, starts, targets, own, first, q, g, h)
+        value = _listmle(s, w, cuts, at, slope, bend) if len(cuts) > 2 else 0.0
+        if values is not None:
+            values[q] = value
 
 
 @helper
-def _query(t, offsets, blocks, starts, targets, own, first, q, g):
-    """Scores, targets, weights, cuts, first position and gradient of query q."""
+def _query(t, offsets, blocks, starts, targets, own, first, q, g, h):
+    """Scores, targets, weights, cuts, first position, gradient and curvature of query q."""
     lo, hi = offsets[q] - offsets[first], offsets[q + 1] - offsets[first]
     cuts = starts[blocks[q] : blocks[q + 1] + 1]
     w = None if own is None else own[offsets[q] : offsets[q + 1]]  # known at compile time
-    return t[lo:hi], targets[offsets[q] : offsets[q + 1]], w, cuts, offsets[q], g[lo:hi]
+    bend = None if h is None else h[lo:hi]
+    return t[lo:hi], targets[offsets[q] : offsets[q + 1]], w, cuts, offsets[q], g[lo:hi], bend
 
 
 @helper
@@ -158,7 +123,8 @@ def _sigmoid(t, target, w, g, h):
         p = (1.0 if t[i] > 0.0 else small) / (1.0 + small)
         value += share * (math.log1p(small) + ((1.0 - target[i]) * t[i] if t[i] > 0.0 else -target[i] * t[i]))
         g[i] = share * (p - target[i])
-        h[i] = share * small / (1.0 + small) / (1.0 + small)
+        if h is not None:
+            h[i] = share * small / (1.0 + small) / (1.0 + small)
     return value
 
 
@@ -172,14 +138,8 @@ def _shifted(t, target, w):
 
 
 @helper
-def _squared_newton(t, target, w, g, h):
-    _squared(t, target, w, g)
-    for i in range(len(t)):
-        h[i] = 2.0 * _weight(w, i) / len(t)
-
-
-@helper
-def _softmax(t, target, w, g):
+def _softmax(t, target, w, g, h):
+    """With p = softmax(t) the slope Σ target · p − target, and the curvature Σ target · p(1 − p)."""
     top, total, wanted, value = _highest(t, w, 0, len(t)), 0.0, 0.0, 0.0
     for i in range(len(t)):
         g[i] = _weighed_exp(w, i, t[i] - top)
@@ -187,22 +147,11 @@ def _softmax(t, target, w, g):
         wanted += target[i]
         value += target[i] * (top - t[i])
     for i in range(len(t)):
-        g[i] = wanted * g[i] / total - target[i]
-    return value + wanted * math.log(total)
-
-
-@helper
-def _softmax_newton(t, target, w, g, h):
-    """With p = softmax(t): Σ target · p − target, and Σ target · p(1 − p)."""
-    top, total, wanted = _highest(t, w, 0, len(t)), 0.0, 0.0
-    for i in range(len(t)):
-        h[i] = _weighed_exp(w, i, t[i] - top)
-        total += h[i]
-        wanted += target[i]
-    for i in range(len(t)):
-        p = h[i] / total
+        p = g[i] / total
+        if h is not None:
+            h[i] = wanted * p * ((total - g[i]) / total)
         g[i] = wanted * p - target[i]
-        h[i] = wanted * p * ((total - h[i]) / total)
+    return value + wanted * math.log(total)
 
 
 @helper
@@ -231,7 +180,8 @@ def _listmle(t, w, cuts, at, g, h):
         lo, hi = cuts[b] - at, cuts[b + 1] - at
         for j in range(lo, hi):
             g[j] = _weighed_exp(w, j, t[j] + pull)
-            h[j] = max(g[j] - _weight(w, j) * _weighed_exp(w, j, 2.0 * t[j] + squares), 0.0)
+            if h is not None:
+                h[j] = max(g[j] - _weight(w, j) * _weighed_exp(w, j, 2.0 * t[j] + squares), 0.0)
         if b == n_blocks - 1 or rests[b] == -np.inf:
             break
         for i in range(lo, hi):
@@ -241,7 +191,8 @@ def _listmle(t, w, cuts, at, g, h):
                 continue
             value += _weight(w, i) * (math.log1p(small) + max(x, 0.0))
             g[i] -= _weight(w, i) * (small / (1.0 + small) if x < 0.0 else 1.0 / (1.0 + small))
-            h[i] += _weight(w, i) * small / (1.0 + small) / (1.0 + small)
+            if h is not None:
+                h[i] += _weight(w, i) * small / (1.0 + small) / (1.0 + small)
             here = -(max(t[i], rests[b]) + math.log1p(small))
             heavy = 0.0 if w is None else math.log(_weight(w, i))
             pull, squares = _log_add(pull, here + heavy), _log_add(squares, 2.0 * here + heavy)

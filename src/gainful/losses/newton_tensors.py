@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -14,8 +13,7 @@ from gainful.data.rows import Array
 from gainful.losses.base import ByGrade, Loss
 from gainful.losses.listwise import gain_shares, top_one
 from gainful.losses.swap_tensors import Ranking
-from gainful.losses.tensors import Bucket, OfDifference, TensorLoss, Weigh, pair_counts, steps
-from gainful.losses.weighted import rank_gaps, swap_gains
+from gainful.losses.tensors import Bucket, OfDifference, SwapTensors, TensorLoss, Weigh, pair_counts, weighed_pairs
 
 NewtonForm = Callable[[Tensor], tuple[Tensor, Tensor]]  # padded scores (m, n) → gradient (m, n), curvature (m, n)
 
@@ -34,11 +32,7 @@ class NewtonLoss(TensorLoss):
 def bent_pairs(t: Tensor, levels: Tensor, slopes: OfDifference, weigh: Weigh | None = None) -> tuple[Tensor, Tensor]:
     """Gradient and curvature of :func:`over_pairs`; ``slopes`` gives the first and second derivative of a pair."""
     gradient, curvature = torch.zeros_like(t), torch.zeros_like(t)
-    for here, later in steps(*t.shape):
-        beats = levels[:, here, None] < levels[:, None, later]
-        weight = beats.to(t.dtype) if weigh is None else torch.where(beats, weigh(here, later), 0.0)
-        slope, bend = slopes(t[:, here, None] - t[:, None, later])
-        slope, bend = slope * weight, bend * weight
+    for here, later, slope, bend in weighed_pairs(t, levels, slopes, weigh):
         gradient[:, here] += slope.sum(dim=2)
         gradient[:, later] -= slope.sum(dim=1)
         curvature[:, here] += bend.sum(dim=2)
@@ -62,34 +56,20 @@ def _newton_ranknet(params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) ->
     return form
 
 
-def _newton_lambda(scale: float, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> NewtonForm | None:
-    pairs, n = swap_gains(params, rows), bucket.levels.shape[1]
-    if pairs.places is not None:
+def _newton_lambda(params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> NewtonForm | None:
+    swaps, slopes = SwapTensors(params, rows, bucket), partial(logistic_slopes, float(params["sigma"]))
+    if swaps.places is not None:
         return None
-    gains, table = bucket.of(pairs.gains * scale), bucket.number(pairs.discounts[:n])
-    sums = None
-    if "mu" in params:  # in float64, since their differences are small
-        sums = torch.as_tensor(rank_gaps(n, float(params["mu"]))[1], device=table.device)
-    slopes = partial(logistic_slopes, float(params["sigma"]))
 
     def form(t: Tensor) -> tuple[Tensor, Tensor]:
-        ranking = Ranking(t, bucket.levels, bucket.inside)
-        D = ranking.shared(table.expand_as(t))
-
-        def weigh(here: slice, later: slice) -> Tensor:
-            change = (D[:, here, None] - D[:, None, later]).abs()
-            if sums is not None:
-                change = change + ranking.mean_gaps(sums, here, later).to(change.dtype)
-            return (gains[:, here, None] - gains[:, None, later]) * change
-
-        return bent_pairs(t, bucket.levels, slopes, weigh)
+        return bent_pairs(t, bucket.levels, slopes, swaps.weigh(Ranking(t, bucket.levels, bucket.inside)))
 
     return form
 
 
-def _newton_softmax(target_of: Callable[[Mapping[str, Any], ByGrade], Array]) -> Any:
+def _newton_softmax(target_of: Callable[[Mapping[str, Any], Array, Array], Array]) -> Any:
     def build(params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> NewtonForm:
-        target = bucket.of(rows.take(target_of(params, rows))) * bucket.several[:, None]
+        target = bucket.of(rows.take(target_of(params, rows.y, rows.offsets))) * bucket.several[:, None]
         wanted = target.sum(dim=1, keepdim=True)
 
         def form(t: Tensor) -> tuple[Tensor, Tensor]:
@@ -103,10 +83,10 @@ def _newton_softmax(target_of: Callable[[Mapping[str, Any], ByGrade], Array]) ->
 
 NEWTON_FORMS: Mapping[str, Callable[[Mapping[str, Any], ByGrade, Bucket], NewtonForm | None]] = {
     "ranknet": _newton_ranknet,
-    "lambda": partial(_newton_lambda, 1.0),
-    "lambdaloss": partial(_newton_lambda, 1.0 / math.log(2.0)),
-    "listnet": _newton_softmax(lambda params, rows: top_one(rows.y, rows.offsets)),
-    "xendcg": _newton_softmax(lambda params, rows: gain_shares(params["gamma"], rows.y, rows.offsets)),
+    "lambda": _newton_lambda,
+    "lambdaloss": _newton_lambda,
+    "listnet": _newton_softmax(top_one),
+    "xendcg": _newton_softmax(gain_shares),
 }
 
 

@@ -10,7 +10,6 @@ exp(s/τ), the model that YetiRank and the listwise losses assume, with τ the s
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,31 +43,24 @@ def gumbel(keys: Array, iteration: int, draw: int) -> Array:
     return np.asarray(-np.log(-np.log(u)))
 
 
-class _Noisy:
-    """The mean of ``fill`` over ``draws`` of noise, in one iteration."""
+class NoisyFill:
+    """The mean over ``draws`` of noise, in one iteration, of a fill of values and gradient, or a ``curved`` one."""
 
-    def __init__(self, fill: Any, keys: Array, offsets: Array, size: float, draws: int, iteration: int = 0):
+    def __init__(
+        self, fill: Any, keys: Array, offsets: Array, size: float, draws: int, curved: bool, iteration: int = 0
+    ):
         self.fill, self.keys, self.offsets, self.size, self.draws = fill, keys, offsets, size, draws
-        self.iteration = iteration
+        self.curved, self.iteration = curved, iteration
 
-    def at(self, iteration: int, total: int) -> Any:
-        return type(self)(self.fill, self.keys, self.offsets, self.size, self.draws, iteration)
-
-    def shifts(self, first: int, last: int) -> list[Array]:
-        """The noise of each draw, for the rows of these queries."""
-        keys = self.keys[int(self.offsets[first]) : int(self.offsets[last])]
-        return [self.size * gumbel(keys, self.iteration, draw) for draw in range(self.draws)]
-
-
-class NoisyFill(_Noisy):
-    """The fill of a loss averaged over noise: values and gradient."""
+    def at(self, iteration: int, total: int) -> NoisyFill:
+        return NoisyFill(self.fill, self.keys, self.offsets, self.size, self.draws, self.curved, iteration)
 
     def __call__(self, scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
         self._average([self.fill] * self.draws, scores, first, last, values, gradient)
 
     def bind_frozen(self, scores: Array, threads: int | None = None) -> Fill:
         """The loss with the weights at these scores and their noise: an ordinary function."""
-        shifts = self.shifts(0, len(self.offsets) - 1)
+        shifts = self._shifts(0, len(self.offsets) - 1)
         fills = [self.fill.bind_frozen(read_only(scores + shift), threads) for shift in shifts]
 
         def frozen(scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
@@ -76,10 +68,16 @@ class NoisyFill(_Noisy):
 
         return frozen
 
+    def _shifts(self, first: int, last: int) -> list[Array]:
+        """The noise of each draw, for the rows of these queries."""
+        keys = self.keys[int(self.offsets[first]) : int(self.offsets[last])]
+        return [self.size * gumbel(keys, self.iteration, draw) for draw in range(self.draws)]
+
     def _average(self, fills: list[Any], scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
-        here, own, slopes = slice(first, last), np.empty(len(values)), np.empty(len(gradient))
+        here = slice(None) if self.curved else slice(first, last)
+        own, slopes = np.empty(len(values)), np.empty(len(gradient))
         values[here], gradient[:] = 0.0, 0.0
-        for fill, shift in zip(fills, self.shifts(first, last), strict=True):
+        for fill, shift in zip(fills, self._shifts(first, last), strict=True):
             fill(read_only(scores + shift), first, last, own, slopes)
             values[here] += own[here]
             gradient += slopes
@@ -87,23 +85,9 @@ class NoisyFill(_Noisy):
         gradient /= self.draws
 
 
-class NoisyNewtonFill(_Noisy):
-    """The same: gradient and curvature."""
-
-    def __call__(self, scores: Array, first: int, last: int, gradient: Array, curvature: Array) -> None:
-        slopes, bends = np.empty(len(gradient)), np.empty(len(gradient))
-        gradient[:], curvature[:] = 0.0, 0.0
-        for shift in self.shifts(first, last):
-            self.fill(read_only(scores + shift), first, last, slopes, bends)
-            gradient += slopes
-            curvature += bends
-        gradient /= self.draws
-        curvature /= self.draws
-
-
-def with_noise(kind: Callable[..., Any], fill: Any, params: dict[str, Any], y: Array, offsets: Array) -> Any:
+def with_noise(fill: Any, params: dict[str, Any], y: Array, offsets: Array, curved: bool) -> Any:
     """``fill`` averaged over noise, or itself if the loss has none."""
     if not params.get("noise"):
         return fill
     keys = row_keys(y, offsets, int(params["seed"]))
-    return kind(fill, keys, offsets, float(params["noise"]), int(params["draws"]))
+    return NoisyFill(fill, keys, offsets, float(params["noise"]), int(params["draws"]), curved)

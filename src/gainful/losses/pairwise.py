@@ -8,42 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from gainful.compute.query_loop import Fill, NewtonFill
+from gainful.compute.query_loop import Fill
 from gainful.data.rows import Array, read_only
-from gainful.losses.base import ByGrade, LossEntry, Parameter, exponentials
-from gainful.losses.weighted import bind_logistic, bind_newton_logistic
+from gainful.losses.base import ByGrade, LossEntry, Parameter, convex_loss, exponentials
+from gainful.losses.weighted import bind_logistic
 from gainful.parameters.constraints import Real
 
 CROWDED = 1000.0  # pairs per document above which sorting beats the vectorised loop over all pairs
 
 
-def _bind_hinges(name: str, params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> Fill:
-    def sweep(
-        q: int, n_pairs: float, mine: slice, t: Array, w: Array | None, cuts: Array, values: Array, g: Array
-    ) -> None:
-        values[q] = sweep_hinges(t, cuts, name == "squared_hinge", g[mine], np.zeros(len(t)), w) / n_pairs
-        g[mine] /= n_pairs
-
-    rows, run, share, own = _hinges(name, y, offsets, weights, sweep)
-    return rows.fill(run, share, own)
-
-
-def _bind_newton_hinges(
-    name: str, params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None
-) -> NewtonFill:
-    def sweep(q: int, n_pairs: float, mine: slice, t: Array, w: Array | None, cuts: Array, g: Array, h: Array) -> None:
-        sweep_hinges(t, cuts, True, g[mine], h[mine], w)
-        g[mine] /= n_pairs
-        h[mine] /= n_pairs
-
-    rows, run, share, own = _hinges(name, y, offsets, weights, sweep)
-    return rows.newton(run, share, own)
-
-
-def _hinges(
-    name: str, y: Array, offsets: Array, weights: Array | None, sweep: Any
-) -> tuple[ByGrade, Any, Array, Array | None]:
-    """Rows, the kernel (with a ``sweep`` of each crowded query), the weight of a pair elsewhere, those of documents."""
+def _bind_hinges(
+    name: str,
+    params: Mapping[str, Any],
+    y: Array,
+    offsets: Array,
+    weights: Array | None = None,
+    *,
+    curved: bool = False,
+) -> Fill:
     from gainful.losses import pairwise_kernels as kernels
 
     rows = ByGrade(y, offsets)
@@ -51,66 +33,52 @@ def _hinges(
     crowded = rows.pairs() >= CROWDED * np.diff(offsets)
     kernel, queries = getattr(kernels, name), np.flatnonzero(crowded).tolist()
 
-    def run(t: Array, *arguments: Any) -> None:
+    def sweep_crowded(t: Array, *arguments: Any) -> None:
         kernel(t, *arguments)
-        *_, first, last, one, other = arguments
+        *_, first, last, values, g, h = arguments
         for q in (q for q in queries if first <= q < last):
             mine, cuts = _of_query(rows, q, first)
             w = None if own is None else own[offsets[q] : offsets[q + 1]]
-            sweep(q, float(pairs[q]) or 1.0, mine, t[mine], w, cuts, one, other)
+            bends, n_pairs = np.zeros(len(t[mine])) if h is None else h[mine], float(pairs[q]) or 1.0
+            value = sweep_hinges(t[mine], cuts, name == "squared_hinge", g[mine], bends, w)
+            g[mine] /= n_pairs
+            bends /= n_pairs
+            if values is not None:
+                values[q] = value / n_pairs
 
-    return rows, run if queries else kernel, read_only(np.where(crowded, 0.0, _share(pairs))), own
+    share = read_only(np.where(crowded, 0.0, _share(pairs)))  # a crowded query is left to the sweep
+    return rows.fill(sweep_crowded if queries else kernel, share, own, curved=curved)
 
 
-def _bind_logistic(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> Fill:
+def _bind_logistic(
+    params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None, *, curved: bool = False
+) -> Fill:
     from gainful.losses import pairwise_kernels as kernels
     from gainful.losses.tile_kernels import ROOM
 
     if weights is not None:
-        return bind_logistic(PairProducts(y, offsets, weights), float(params["sigma"]))
+        return bind_logistic(PairProducts(y, offsets, weights), float(params["sigma"]), curved=curved)
     rows, sigma = ByGrade(y, offsets), float(params["sigma"])
     share = read_only(_share(rows.pairs()))
 
-    def run(
-        t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, values: Array, g: Array
-    ) -> None:
-        E, far = exponentials(t, ends[first : last + 1], sigma)
-        kernels.logistic(t, ends, blocks, starts, share, sigma, E, np.zeros(ROOM), first, last, values, g)
+    def run(t: Array, *arguments: Any) -> None:
+        *shape, first, last, values, g, h = arguments
+        E, far = exponentials(t, rows.offsets[first : last + 1], sigma)
+        kernels.logistic(t, *shape, share, sigma, E, np.zeros(ROOM), first, last, values, g, h)
         if len(far):
-            totals = np.empty(len(far))
-            far += first
-            kernels.logistic_far(t, ends, blocks, starts, share, sigma, far, first, totals, g, np.empty(len(g)))
-            values[far] = totals
+            kernels.logistic_far(t, *shape, share, sigma, far + first, first, values, g, h)
 
-    return rows.fill(run)
+    return rows.fill(run, curved=curved)
 
 
-def _bind_newton_logistic(
-    params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None
-) -> NewtonFill:
-    from gainful.losses import pairwise_kernels as kernels
-
-    if weights is not None:
-        return bind_newton_logistic(PairProducts(y, offsets, weights), float(params["sigma"]))
-    rows, sigma = ByGrade(y, offsets), float(params["sigma"])
-    share = read_only(_share(rows.pairs()))
-
-    def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, g: Array, h: Array) -> None:
-        E, far = exponentials(t, ends[first : last + 1], sigma)
-        kernels.logistic_newton(t, ends, blocks, starts, share, sigma, E, first, last, g, h)
-        if len(far):
-            far += first
-            kernels.logistic_far(t, ends, blocks, starts, share, sigma, far, first, np.empty(len(far)), g, h)
-
-    return rows.newton(run)
+def _bind_graded(
+    params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None, *, curved: bool = False
+) -> Fill:
+    return bind_logistic(PairProducts(y, offsets, weights, graded=True), float(params["sigma"]), curved=curved)
 
 
 def _share(pairs: Array) -> Array:
     return np.divide(1.0, pairs, out=np.zeros_like(pairs), where=pairs > 0.0)
-
-
-def _graded(bind: Any, params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> Any:
-    return bind(PairProducts(y, offsets, weights, graded=True), float(params["sigma"]))
 
 
 class PairProducts:
@@ -183,37 +151,25 @@ PAIRWISE = (
         preferences="hinge",
         paper="Joachims 2002, Optimizing search engines using clickthrough data",
     ),
-    LossEntry(
+    convex_loss(
         "pairwise-squared-hinge",
         "Mean over the pairs of [1 − (s_i − s_j)]₊².",
         partial(_bind_hinges, "squared_hinge"),
-        newton=partial(_bind_newton_hinges, "squared_hinge_newton"),
-        convex=True,
-        smooth=True,
-        weighs_documents=True,
         preferences="squared_hinge",
         paper="Chapelle and Keerthi 2010, Efficient algorithms for ranking with SVMs",
     ),
-    LossEntry(
+    convex_loss(
         "ranknet",
         "Mean over the pairs of log(1 + exp(−σ(s_i − s_j))).",
         _bind_logistic,
-        newton=_bind_newton_logistic,
-        convex=True,
-        smooth=True,
-        weighs_documents=True,
         preferences="logistic",
         parameters={"sigma": Parameter(Real(low=0, open_low=True), 1.0)},
         paper="Burges et al. 2005, Learning to rank using gradient descent",
     ),
-    LossEntry(
+    convex_loss(
         "ranknet-graded",
         "Mean over the pairs, by g_i − g_j, of log(1 + exp(−σ(s_i − s_j))).",
-        partial(_graded, bind_logistic),
-        newton=partial(_graded, bind_newton_logistic),
-        convex=True,
-        smooth=True,
-        weighs_documents=True,
+        _bind_graded,
         parameters={"sigma": Parameter(Real(low=0, open_low=True), 1.0)},
         paper="RankNet with the weights LabelDiff of TF-Ranking and Rax",
     ),

@@ -5,8 +5,10 @@ Conventions
 Documents of a query are sorted by decreasing grade, so each beats a contiguous run: the documents of block b, which
 begins at ``starts[b]``, beat all from ``starts[b + 1]`` to the end of the query. A call processes the queries ``first``
 to ``last − 1``; entry 0 of ``t``, the scores, and of ``g`` and ``h``, gradient and curvature, is the first document of
-query ``first``. ``g`` and ``h`` start at 0. ``share[q]`` is the weight of each pair of query q; hinges skip a query
-where it is 0. ``own`` are the weights of the documents by position, or None; a pair counts by the product of its two.
+query ``first``. ``g`` and ``h`` start at 0. One of ``values`` and ``h`` is None: a kernel fills values and gradient, or
+gradient and curvature, and is compiled for each. ``share[q]`` is the weight of each pair of query q; hinges skip a
+query where it is 0. ``own`` are the weights of the documents by position, or None; a pair counts by the product of its
+two.
 
 Inner loops use unsigned indices. A signed index might be negative, that is, count from the end, and the
 compiler would then not vectorise the loop.
@@ -23,7 +25,7 @@ from numpy import uint64
 
 from gainful.compute.compiled import LOOSE, helper, kernel
 from gainful.compute.kernels import WIDTH, round_up
-from gainful.losses.tile_kernels import EXPONENTIAL, SCORE, SLOPE, TILE, enter, leave
+from gainful.losses.tile_kernels import BEND, EXPONENTIAL, SCORE, SLOPE, TILE, enter, leave
 
 SMALL = 1e-130  # times 2^−TILE, the least that the pairs of one more document multiply by, it does not underflow
 
@@ -32,7 +34,7 @@ SMALL = 1e-130  # times 2^−TILE, the least that the pairs of one more document
 
 
 @kernel(fastmath=LOOSE)
-def hinge(t, offsets, blocks, starts, share, own, first, last, values, g):
+def hinge(t, offsets, blocks, starts, share, own, first, last, values, g, h):
     """Σ share · [1 − (t_i − t_j)]₊."""
     base, shift = offsets[first], uint64(offsets[first])
     for q in range(first, last):
@@ -54,7 +56,7 @@ def hinge(t, offsets, blocks, starts, share, own, first, last, values, g):
 
 
 @kernel(fastmath=LOOSE)
-def squared_hinge(t, offsets, blocks, starts, share, own, first, last, values, g):
+def squared_hinge(t, offsets, blocks, starts, share, own, first, last, values, g, h):
     """Σ share · [1 − (t_i − t_j)]₊²."""
     base, shift = offsets[first], uint64(offsets[first])
     for q in range(first, last):
@@ -62,50 +64,35 @@ def squared_hinge(t, offsets, blocks, starts, share, own, first, last, values, g
         for b in range(blocks[q], blocks[q + 1] - 1 if unit > 0.0 else blocks[q]):
             below = starts[b + 1] - base
             for i in range(starts[b] - base, below):
-                x, slope = 1.0 - t[i], 0.0
+                x, slope, bend = 1.0 - t[i], 0.0, 0.0
                 mine = 1.0 if own is None else own[base + i]
                 for j in range(uint64(below), uint64(end)):
                     pair = mine if own is None else mine * own[shift + j]
                     short = x + t[j]
                     short = short if short > 0.0 else 0.0
                     pull = 2.0 * unit * pair * short
-                    value += pair * short * short
                     slope += pull
                     g[j] += pull
+                    if h is None:
+                        value += pair * short * short
+                    else:
+                        bow = 2.0 * unit * pair if short > 0.0 else 0.0
+                        bend += bow
+                        h[j] += bow
                 g[i] -= slope
-        values[q] = unit * value
-
-
-@kernel(fastmath=LOOSE)
-def squared_hinge_newton(t, offsets, blocks, starts, share, own, first, last, g, h):
-    """Gradient and curvature of ``squared_hinge``."""
-    base, shift = offsets[first], uint64(offsets[first])
-    for q in range(first, last):
-        unit, end = 2.0 * share[q], offsets[q + 1] - base
-        for b in range(blocks[q], blocks[q + 1] - 1 if unit > 0.0 else blocks[q]):
-            below = starts[b + 1] - base
-            for i in range(starts[b] - base, below):
-                x, slope, bend = 1.0 - t[i], 0.0, 0.0
-                mine = unit if own is None else unit * own[base + i]
-                for j in range(uint64(below), uint64(end)):
-                    short = x + t[j]
-                    pair = mine if own is None else mine * own[shift + j]
-                    bow = pair if short > 0.0 else 0.0
-                    pull = short * bow
-                    slope += pull
-                    bend += bow
-                    g[j] += pull
-                    h[j] += bow
-                g[i] -= slope
-                h[i] += bend
+                if h is not None:
+                    h[i] += bend
+        if values is not None:
+            values[q] = unit * value
 
 
 @kernel(fastmath=LOOSE, error_model="numpy")
-def logistic(t, offsets, blocks, starts, share, sigma, E, room, first, last, values, g):
+def logistic(t, offsets, blocks, starts, share, sigma, E, room, first, last, values, g, h):
     """Σ share · log(1 + exp(−σ(t_i − t_j))), for queries with exponentials ``E``: exp(σt) times a constant.
 
-    One division per pair gives the slope q = E_j/(E_i + E_j). log(1 + exp(−|σd|)) = −log max(q, 1 − q); many of these
-    are the logarithm of a product. The worse documents come from tiles (``tile_kernels``).
+    One division per pair gives the slope q = E_j/(E_i + E_j), and the curvature σq(1 − q). log(1 + exp(−|σd|)) =
+    −log max(q, 1 − q); many of these are the logarithm of a product. The worse documents come from tiles
+    (``tile_kernels``).
     """
     base = offsets[first]
     for q in range(first, last):
@@ -119,72 +106,64 @@ def logistic(t, offsets, blocks, starts, share, sigma, E, room, first, last, val
                 if begin >= stop:
                     break
                 for i in range(starts[b] - base, below):
-                    x, e, wrong, slope, to = t[i], E[i], 0.0, 0.0, uint64(WIDTH + begin - start)
+                    x, e, wrong, slope, bend = t[i], E[i], 0.0, 0.0, 0.0
+                    to = uint64(WIDTH + begin - start)
                     for j in range(to, to + round_up(stop - begin)):
                         other, away = room[EXPONENTIAL + j], room[SCORE + j] - x
-                        part = other / (e + other)
-                        rest = 1.0 - part
-                        product *= part if part > rest else rest
-                        wrong += away if away > 0.0 else 0.0
+                        if h is None:
+                            part = other / (e + other)
+                            rest = 1.0 - part
+                            product *= part if part > rest else rest
+                            wrong += away if away > 0.0 else 0.0
+                        else:
+                            r = 1.0 / (e + other)
+                            part = other * r
+                            bow = unit * part * (e * r) * sigma
+                            bend += bow
+                            room[BEND + j] += bow
                         slope += unit * part
                         room[SLOPE + j] += unit * part
-                    value += sigma * wrong
                     g[i] -= slope
+                    if h is not None:
+                        h[i] += bend
+                    value += sigma * wrong
                     if product < SMALL:
                         value -= math.log(product)
                         product = 1.0
             leave(start, stop, SLOPE, room, g)
-        values[q] = share[q] * (value - math.log(product))
-
-
-@kernel(fastmath=LOOSE, error_model="numpy")
-def logistic_newton(t, offsets, blocks, starts, share, sigma, E, first, last, g, h):
-    """Gradient share · σq and curvature share · σ²q(1 − q)."""
-    base = offsets[first]
-    for q in range(first, last):
-        unit, end = share[q] * sigma, offsets[q + 1] - base
-        for b in range(blocks[q], blocks[q + 1] - 1):
-            below = starts[b + 1] - base
-            for i in range(starts[b] - base, below):
-                e, slope, bend = E[i], 0.0, 0.0
-                for j in range(uint64(below), uint64(end)):
-                    r = 1.0 / (e + E[j])
-                    pull = unit * (E[j] * r)
-                    bow = pull * (e * r) * sigma
-                    slope += pull
-                    bend += bow
-                    g[j] += pull
-                    h[j] += bow
-                g[i] -= slope
-                h[i] += bend
+            if h is not None:
+                leave(start, stop, BEND, room, h)
+        if values is not None:
+            values[q] = share[q] * (value - math.log(product))
 
 
 @kernel
 def logistic_far(t, offsets, blocks, starts, share, sigma, queries, first, values, g, h):
-    """Value, gradient and curvature of ``queries`` whose scores are too far apart for exponentials.
-
-    ``values`` has one entry for each of them; overwrites ``g`` and ``h``.
-    """
+    """The same of ``queries`` whose scores are too far apart for exponentials; overwrites ``g`` and ``h``."""
     base = offsets[first]
-    for k in range(len(queries)):
-        q = queries[k]
+    for q in queries:
         value, unit, end = 0.0, share[q] * sigma, offsets[q + 1] - base
         for i in range(offsets[q] - base, end):
-            g[i] = h[i] = 0.0
+            g[i] = 0.0
+            if h is not None:
+                h[i] = 0.0
         for b in range(blocks[q], blocks[q + 1] - 1):
             below = starts[b + 1] - base
             for i in range(starts[b] - base, below):
                 for j in range(below, end):
                     x = sigma * (t[i] - t[j])
                     small = math.exp(-abs(x))
-                    value += math.log1p(small) + (0.0 if x > 0.0 else -x)
                     pull = unit * (small if x > 0.0 else 1.0) / (1.0 + small)
-                    bow = unit * sigma * small / ((1.0 + small) * (1.0 + small))
                     g[i] -= pull
                     g[j] += pull
-                    h[i] += bow
-                    h[j] += bow
-        values[k] = share[q] * value
+                    if h is None:
+                        value += math.log1p(small) + (0.0 if x > 0.0 else -x)
+                    else:
+                        bow = unit * sigma * small / ((1.0 + small) * (1.0 + small))
+                        h[i] += bow
+                        h[j] += bow
+        if values is not None:
+            values[q] = share[q] * value
 
 
 # -- by sorting --------------------------------------------------------------------------------------------------------

@@ -48,31 +48,27 @@ class WeighedPairs:
 
 
 class PairFill:
-    """The fill of a loss on preferences. It depends on no ranking, so nothing is left to freeze."""
+    """The fill of a loss on preferences: values and gradient or, if ``curved``, gradient and curvature.
 
-    def __init__(self, cost: str, sigma: float, pairs: WeighedPairs):
-        self.cost, self.sigma, self.pairs = cost, sigma, pairs
+    It depends on no ranking, so nothing is left to freeze.
+    """
+
+    def __init__(self, cost: str, sigma: float, pairs: WeighedPairs, curved: bool = False):
+        self.cost, self.sigma, self.pairs, self.curved = cost, sigma, pairs, curved
 
     def __call__(self, scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
-        self._run(scores, first, last, values, gradient, np.empty(len(scores)))
+        from gainful.losses import preference_kernels as kernels
 
-    def newton(self, scores: Array, first: int, last: int, gradient: Array, curvature: Array) -> None:
-        """Gradient and curvature instead of value and gradient."""
-        self._run(scores, first, last, np.empty(len(self.pairs.offsets) - 1), gradient, curvature)
+        spare, kind = np.empty(max(last, len(scores))), getattr(kernels, self.cost.upper())
+        sums = (spare, values, gradient) if self.curved else (values, gradient, spare)
+        for one in sums[1:]:
+            one[:] = 0.0
+        kernels.over_pairs(kind, self.sigma, scores, *self.pairs.arrays, first, last, *sums)
 
     def bind_frozen(self, scores: Array, threads: int | None = None) -> Fill:
         return self
 
-    def _run(self, scores: Array, first: int, last: int, values: Array, gradient: Array, curvature: Array) -> None:
-        from gainful.losses import preference_kernels as kernels
 
-        gradient[:], curvature[:] = 0.0, 0.0
-        kind = getattr(kernels, self.cost.upper())
-        kernels.over_pairs(
-            kind, self.sigma, scores, *self.pairs.arrays, first, last, values, gradient, curvature
-        )  # fmt: skip
-
-
-def bind_preferences(cost: str, params: dict[str, Any], data: RankingData) -> PairFill:
+def bind_preferences(cost: str, params: dict[str, Any], data: RankingData, curved: bool = False) -> PairFill:
     """The weighted mean over the preferences of each query of a cost of :mod:`gainful.losses.preference_kernels`."""
-    return PairFill(cost, float(params.get("sigma", 1.0)), WeighedPairs.mean_of(data))
+    return PairFill(cost, float(params.get("sigma", 1.0)), WeighedPairs.mean_of(data), curved)

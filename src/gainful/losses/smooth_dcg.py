@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from gainful.compute.query_loop import Fill, NewtonFill
+from gainful.compute.query_loop import Fill
 from gainful.data.rows import Array, read_only
 from gainful.errors import DataError
-from gainful.losses.base import ByGrade, FrozenFill, LossEntry, Parameter, StagedFill, StagedNewtonFill, centre
+from gainful.losses.base import ByGrade, FrozenFill, LossEntry, Parameter, centre
 from gainful.parameters.constraints import Choice, Integer, Maybe, Real
 
 FIRST_SHARE = 0.999999  # share of regression in the first iteration
@@ -87,26 +87,25 @@ class _Smoothed:
             moving_cutoffs(self.every, t, *shape, int(self.k), first, last, room, cutoffs)
         return cutoffs
 
-    def run(self, t: Array, first: int, last: int, weights: tuple[Array, ...], values: Array, slopes: Array) -> None:
-        self._differentiate(t, first, last, weights, values, slopes, None)
-
-    def run_newton(
-        self, t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, slopes: Array, bends: Array
+    def run(
+        self,
+        t: Array,
+        first: int,
+        last: int,
+        weights: tuple[Array, ...],
+        values: Array | None,
+        slopes: Array,
+        bends: Any,
     ) -> None:
         """|G''| and |A''| are at most α times the slope of G and A: the curvature is that bound, summed over the pairs.
 
         The curvature by the ranks is left out; it is mostly negative.
         """
-        self._differentiate(t, first, last, self.weigh(t, first, last), np.empty(len(ends) - 1), slopes, bends)
-        bends *= self.alpha
-
-    def _differentiate(
-        self, t: Array, first: int, last: int, weights: tuple[Array, ...], values: Array, slopes: Array, bends: Any
-    ) -> None:
         from gainful.losses import smooth_dcg_kernels as kernels
 
         (cutoffs, units), rows, known = weights, self.rows, self.discount.known
         ends = rows.offsets[first : last + 1]
+        values = np.empty(last) if values is None else values
         z, bands = in_bands(t / np.repeat(units, np.diff(ends)) if self.least is not None else t, ends, self.alpha)
         r = smooth_ranks(z, bands, rows, known, first, last, self.hinged)
         p = self.alpha * self.discount(r, cutoffs, first, last, values)
@@ -116,16 +115,13 @@ class _Smoothed:
             kernels.hinged_slopes(*bands, *shape, known, p, first, last, slopes, bends)
         else:
             kernels.sigmoid_slopes(*bands, rows.offsets, known, p, first, last, slopes, bends)
+        if bends is not None:
+            bends *= self.alpha
 
 
-def _bind(hinged: bool, params: Mapping[str, Any], y: Array, offsets: Array) -> FrozenFill:
+def _bind(hinged: bool, params: Mapping[str, Any], y: Array, offsets: Array, *, curved: bool = False) -> FrozenFill:
     smoothed = _Smoothed(hinged, params, y, offsets)
-    return FrozenFill(smoothed.rows, smoothed.weigh, smoothed.run, by_query=True)
-
-
-def _bind_newton(hinged: bool, params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
-    smoothed = _Smoothed(hinged, params, y, offsets)
-    return smoothed.rows.newton(smoothed.run_newton)
+    return FrozenFill(smoothed.rows, smoothed.weigh, smoothed.run, curved=curved, by_query=True)
 
 
 def spreads(t: Array, ends: Array) -> Array:
@@ -201,19 +197,16 @@ class _Discount:
         return p
 
 
-def _bind_mixed(params: Mapping[str, Any], y: Array, offsets: Array) -> StagedFill:
-    return _Mixture(_bind(True, params, y, offsets), float(params["regression"]), params["grade_step"] * y, offsets)
-
-
 class _Mixture:
     """τ_m · regression · R + (1 − τ_m) · the smoothed loss, with R the mean of (s_i − y_i)² over the query.
 
     Outside training there are no iterations: calling it directly gives the smoothed loss alone, the last stage.
     """
 
-    def __init__(self, smoothed: FrozenFill, regression: float, y: Array, offsets: Array):
-        self.smoothed, self.regression, self.y, self.offsets = smoothed, regression, y, offsets
-        self.bind_frozen = smoothed.bind_frozen
+    def __init__(self, params: Mapping[str, Any], y: Array, offsets: Array, *, curved: bool = False):
+        self.smoothed, self.curved = _bind(True, params, y, offsets, curved=curved), curved
+        self.regression, self.y, self.offsets = float(params["regression"]), params["grade_step"] * y, offsets
+        self.bind_frozen = self.smoothed.bind_frozen
 
     def __call__(self, scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
         self.smoothed(scores, first, last, values, gradient)
@@ -227,41 +220,16 @@ class _Mixture:
         away = scores - self.y[ends[0] : ends[-1]]
         counts = np.diff(ends)
         weights = tau * self.regression / counts
-        values[first:last] *= 1.0 - tau
-        values[first:last] += weights * np.add.reduceat(away**2, ends[:-1] - ends[0])
+        bends = np.repeat(2.0 * weights, counts)
+        if self.curved:
+            gradient, curvature = values, gradient
+            curvature *= 1.0 - tau
+            curvature += bends
+        else:
+            values[first:last] *= 1.0 - tau
+            values[first:last] += weights * np.add.reduceat(away**2, ends[:-1] - ends[0])
         gradient *= 1.0 - tau
-        away *= np.repeat(2.0 * weights, counts)
-        gradient += away
-
-
-def _bind_mixed_newton(params: Mapping[str, Any], y: Array, offsets: Array) -> StagedNewtonFill:
-    smoothed = _bind_newton(True, params, y, offsets)
-    return _NewtonMixture(smoothed, float(params["regression"]), params["grade_step"] * y, offsets)
-
-
-class _NewtonMixture:
-    """Gradient and curvature of the mixture."""
-
-    def __init__(self, smoothed: NewtonFill, regression: float, y: Array, offsets: Array):
-        self.smoothed, self.regression, self.y, self.offsets = smoothed, regression, y, offsets
-
-    def __call__(self, scores: Array, first: int, last: int, gradient: Array, curvature: Array) -> None:
-        self.smoothed(scores, first, last, gradient, curvature)
-
-    def at(self, iteration: int, total: int) -> NewtonFill:
-        return partial(self._fill_mixture, regression_share(iteration, total))
-
-    def _fill_mixture(
-        self, tau: float, scores: Array, first: int, last: int, gradient: Array, curvature: Array
-    ) -> None:
-        self.smoothed(scores, first, last, gradient, curvature)
-        ends = self.offsets[first : last + 1]
-        counts = np.diff(ends)
-        weights = np.repeat(2.0 * tau * self.regression / counts, counts)
-        gradient *= 1.0 - tau
-        gradient += weights * (scores - self.y[ends[0] : ends[-1]])
-        curvature *= 1.0 - tau
-        curvature += weights
+        gradient += away * bends
 
 
 PARAMETERS = {
@@ -277,7 +245,7 @@ SMOOTH_DCG = (
         "sdcg",
         "N − smoothed DCG@k, ranks by sigmoids of all differences of scores; divided by N_q if the target is NDCG.",
         partial(_bind, False),
-        newton=partial(_bind_newton, False),
+        newton=True,
         smooth=True,
         flat=True,
         frozen_by="least_spread",
@@ -288,7 +256,7 @@ SMOOTH_DCG = (
         "shf-sdcg",
         "The same with smoothed hinges for pairs of different grades, and a cut-off that moves with the ranking.",
         partial(_bind, True),
-        newton=partial(_bind_newton, True),
+        newton=True,
         frozen=True,
         parameters=HINGED,
         paper=PAPER,
@@ -296,8 +264,8 @@ SMOOTH_DCG = (
     LossEntry(
         "reg-shf-sdcg",
         "From squared error against the grades, in the first iterations, to shf-sdcg in the last.",
-        _bind_mixed,
-        newton=_bind_mixed_newton,
+        _Mixture,
+        newton=True,
         frozen=True,
         staged=True,
         parameters=HINGED

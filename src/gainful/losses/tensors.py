@@ -28,7 +28,7 @@ from torch import Tensor
 from gainful.data.rows import Array
 from gainful.losses import smooth_dcg
 from gainful.losses.base import ByGrade, Loss
-from gainful.losses.listwise import gain_shares, top_one
+from gainful.losses.listwise import gain_shares, top_one, weighted_grades
 from gainful.losses.swap_tensors import Ranking, best_first, forms
 from gainful.losses.weighted import rank_gaps, swap_gains
 
@@ -149,15 +149,22 @@ Weigh = Callable[[slice, slice], Tensor]
 def over_pairs(t: Tensor, levels: Tensor, of: OfDifference, weigh: Weigh | None = None) -> tuple[Tensor, Tensor]:
     """Σ over the pairs, i of higher grade than j, of weight_ij · of(t_i − t_j), and its gradient with fixed weights."""
     values, gradient = t.new_zeros(len(t)), torch.zeros_like(t)
-    for here, later in steps(*t.shape):
-        beats = levels[:, here, None] < levels[:, None, later]
-        weight = beats.to(t.dtype) if weigh is None else torch.where(beats, weigh(here, later), 0.0)
-        cost, slope = of(t[:, here, None] - t[:, None, later])
-        values += (cost * weight).sum(dim=(1, 2))
-        slope = slope * weight
+    for here, later, cost, slope in weighed_pairs(t, levels, of, weigh):
+        values += cost.sum(dim=(1, 2))
         gradient[:, here] += slope.sum(dim=2)
         gradient[:, later] -= slope.sum(dim=1)
     return values, gradient
+
+
+def weighed_pairs(
+    t: Tensor, levels: Tensor, of: OfDifference, weigh: Weigh | None
+) -> Iterator[tuple[slice, slice, Tensor, Tensor]]:
+    """Runs of places, all the later ones, and what ``of`` gives for their pairs, times the weight of each."""
+    for here, later in steps(*t.shape):
+        beats = levels[:, here, None] < levels[:, None, later]
+        weight = beats.to(t.dtype) if weigh is None else torch.where(beats, weigh(here, later), 0.0)
+        one, other = of(t[:, here, None] - t[:, None, later])
+        yield here, later, one * weight, other * weight
 
 
 def steps(m: int, n: int) -> Iterator[tuple[slice, slice]]:
@@ -214,30 +221,51 @@ def pair_counts(rows: ByGrade) -> Array:
 # -- pairs weighted by the effect of a swap ----------------------------------------------------------------------------
 
 
-def _weighted_pairs(kind: str, scale: float, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
-    pairs, n = swap_gains(params, rows), bucket.levels.shape[1]
-    gains, gaps, sums = bucket.of(pairs.gains * scale), None, None
-    if kind == "lambdaloss":
-        near, far = rank_gaps(n, float(params["mu"]))
-        gaps, sums = bucket.number(near), torch.as_tensor(far, device=bucket.levels.device)  # float64: they cancel
-    of: OfDifference = modified_huber if kind == "huber" else partial(logistic, float(params["sigma"]))
-    table = bucket.number(pairs.discounts[:n])
-    worth = None if pairs.places is None else bucket.of(pairs.places.worth)
-    if worth is None and fuses(gains):
+class SwapTensors:
+    """What weighs pairs by the effect of a swap: ``swap_gains``, and for lambdaloss the gaps of ranks, as tensors."""
+
+    def __init__(self, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket):
+        swaps, n = swap_gains(params, rows), bucket.levels.shape[1]
+        self.places, self.discounts = swaps.places, bucket.number(swaps.discounts[:n])
+        self.gains, self.gaps, self.gap_sums = bucket.of(swaps.gains), None, None
+        if "mu" in params:  # lambdaloss: the one with gaps and a logarithm to base 2
+            near, far = rank_gaps(n, float(params["mu"]))
+            self.gains, self.gaps = bucket.of(swaps.gains * (1.0 / math.log(2.0))), bucket.number(near)
+            self.gap_sums = torch.as_tensor(far, device=bucket.levels.device)  # float64: they cancel
+
+    def weigh(self, ranking: Ranking) -> Weigh:
+        """The weights of pairs by the discounts of a ranking."""
+        D = ranking.shared(self.discounts.expand_as(self.gains))
+
+        def weigh(here: slice, later: slice) -> Tensor:
+            change = (D[:, here, None] - D[:, None, later]).abs()
+            if self.gap_sums is not None:
+                change = change + ranking.mean_gaps(self.gap_sums, here, later).to(change.dtype)
+            return (self.gains[:, here, None] - self.gains[:, None, later]) * change
+
+        return weigh
+
+
+def _weighted_pairs(kind: str, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
+    swaps, sigma = SwapTensors(params, rows, bucket), float(params.get("sigma", 1.0))
+    of: OfDifference = modified_huber if kind == "huber" else partial(logistic, sigma)
+    if swaps.places is None and fuses(swaps.gains):
         from gainful.losses.fused_pairs import FusedPairs
 
-        cost, sigma = "huber" if kind == "huber" else "logistic", float(params.get("sigma", 1.0))
-        return FusedPairs(cost, bucket.levels, sigma=sigma, gains=gains, discounts=table, gaps=gaps, gap_sums=sums)
+        return FusedPairs(
+            kind,
+            bucket.levels,
+            sigma=sigma,
+            gains=swaps.gains,
+            discounts=swaps.discounts,
+            gaps=swaps.gaps,
+            gap_sums=swaps.gap_sums,
+        )
+    worth = None if swaps.places is None else bucket.of(swaps.places.worth)
 
     def form(t: Tensor) -> tuple[Tensor, Tensor]:
         ranking = Ranking(t, bucket.levels, bucket.inside)
-        rank = ranking.twice
-
-        def by_discounts(here: slice, later: slice) -> Tensor:
-            change = (D[:, here, None] - D[:, None, later]).abs()
-            if sums is not None:
-                change = change + ranking.mean_gaps(sums, here, later).to(change.dtype)
-            return (gains[:, here, None] - gains[:, None, later]) * change
+        rank, gains = ranking.twice, swaps.gains
 
         def by_forms(here: slice, later: slice) -> Tensor:
             P, Q, R, S, P_below, Q_below, R_below, S_below = (
@@ -247,10 +275,9 @@ def _weighted_pairs(kind: str, scale: float, params: Mapping[str, Any], rows: By
             change = torch.where(above, P * Q + R + S, P_below * Q_below + R_below + S_below).clamp(min=0.0)
             return (gains[:, here, None] - gains[:, None, later]) * change
 
-        if pairs.places is None or worth is None:
-            D = ranking.shared(table.expand_as(t))
-            return over_pairs(t, bucket.levels, of, by_discounts)
-        each = forms(pairs.places, worth, ranking)
+        if swaps.places is None or worth is None:
+            return over_pairs(t, bucket.levels, of, swaps.weigh(ranking))
+        each = forms(swaps.places, worth, ranking)
         return over_pairs(t, bucket.levels, of, by_forms)
 
     return form
@@ -259,9 +286,9 @@ def _weighted_pairs(kind: str, scale: float, params: Mapping[str, Any], rows: By
 # -- lists -------------------------------------------------------------------------------------------------------------
 
 
-def _cross_entropy(target_of: Callable[[Mapping[str, Any], ByGrade], Array]) -> Build:
+def _cross_entropy(target_of: Callable[[Mapping[str, Any], Array, Array], Array]) -> Build:
     def build(params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
-        target = bucket.of(rows.take(target_of(params, rows))) * bucket.several[:, None]
+        target = bucket.of(rows.take(target_of(params, rows.y, rows.offsets))) * bucket.several[:, None]
         wanted = target.sum(dim=1, keepdim=True)
 
         def form(t: Tensor) -> tuple[Tensor, Tensor]:
@@ -297,22 +324,13 @@ def _listmle(params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
     return form
 
 
-def _squared_error(params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
+def _squared_error(centred: bool, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
     grades, n = bucket.of(params.get("grade_step", 1.0) * rows.take(rows.y)), bucket.counts[:, None]
 
     def form(t: Tensor) -> tuple[Tensor, Tensor]:
         away = torch.where(bucket.inside, t - grades, 0.0)
-        return (away * away / n).sum(dim=1), 2.0 * away / n
-
-    return form
-
-
-def _centred_squared_error(params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
-    grades, n = bucket.of(rows.take(rows.y)), bucket.counts[:, None]
-
-    def form(t: Tensor) -> tuple[Tensor, Tensor]:
-        away = torch.where(bucket.inside, t - grades, 0.0)
-        away = torch.where(bucket.inside, away - away.sum(dim=1, keepdim=True) / n, 0.0)
+        if centred:
+            away = torch.where(bucket.inside, away - away.sum(dim=1, keepdim=True) / n, 0.0)
         return (away * away / n).sum(dim=1), 2.0 * away / n
 
     return form
@@ -410,7 +428,10 @@ class Mixture:
     """share · regression · squared error + (1 − share) · smoothed DCG; outside training the share is 0."""
 
     def __init__(self, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket):
-        self.smoothed, self.squared = SmoothedDCG(True, params, rows, bucket), _squared_error(params, rows, bucket)
+        self.smoothed, self.squared = (
+            SmoothedDCG(True, params, rows, bucket),
+            _squared_error(False, params, rows, bucket),
+        )
         self.regression, self.share = float(params["regression"]), 0.0
 
     def __call__(self, t: Tensor) -> tuple[Tensor, Tensor]:
@@ -424,15 +445,15 @@ FORMS: Mapping[str, Build] = {
     "pairwise-hinge": partial(_mean_of_pairs, "hinge"),
     "pairwise-squared-hinge": partial(_mean_of_pairs, "squared"),
     "ranknet": partial(_mean_of_pairs, "logistic"),
-    "lambda": partial(_weighted_pairs, "lambda", 1.0),
-    "lambdaloss": partial(_weighted_pairs, "lambdaloss", 1.0 / math.log(2.0)),
-    "weighted-huber": partial(_weighted_pairs, "huber", 1.0),
-    "listnet": _cross_entropy(lambda params, rows: top_one(rows.y, rows.offsets)),
-    "softmax-cross-entropy": _cross_entropy(lambda params, rows: rows.y),
-    "xendcg": _cross_entropy(lambda params, rows: gain_shares(params["gamma"], rows.y, rows.offsets)),
+    "lambda": partial(_weighted_pairs, "logistic"),
+    "lambdaloss": partial(_weighted_pairs, "logistic"),
+    "weighted-huber": partial(_weighted_pairs, "huber"),
+    "listnet": _cross_entropy(top_one),
+    "softmax-cross-entropy": _cross_entropy(weighted_grades),
+    "xendcg": _cross_entropy(gain_shares),
     "listmle": _listmle,
-    "squared": _squared_error,
-    "centred-squared": _centred_squared_error,
+    "squared": partial(_squared_error, False),
+    "centred-squared": partial(_squared_error, True),
     "sdcg": partial(SmoothedDCG, False),
     "shf-sdcg": partial(SmoothedDCG, True),
     "reg-shf-sdcg": Mixture,

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from gainful.compute.query_loop import NewtonFill
 from gainful.data.rows import Array, read_only
 from gainful.errors import ParameterError
 from gainful.losses.base import ByGrade, FrozenFill, LossEntry, Parameter, exponentials
@@ -50,76 +49,41 @@ def _arrays(pairs: Pairs, ranks: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*before, gaps[None] if shared else gaps, own)
 
 
-def _bind_huber(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> FrozenFill:
+def _bind_huber(
+    params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None, *, curved: bool = False
+) -> FrozenFill:
     from gainful.losses.tile_kernels import ROOM
     from gainful.losses.weighted_kernels import huber
 
     pairs = SwappedPairs(params, y, offsets, weights)
 
-    def run(t: Array, first: int, last: int, ranks: tuple[Array, ...], values: Array, g: Array) -> None:
-        huber(t, *pairs.arrays, *_parts(ranks), np.zeros(ROOM), first, last, values, g)
+    def run(t: Array, first: int, last: int, ranks: tuple[Any, ...], values: Any, g: Array, h: Any) -> None:
+        huber(t, *pairs.arrays, *_parts(ranks), np.zeros(ROOM), first, last, values, g, h)
 
-    return FrozenFill(pairs.rows, pairs.rank, run)
-
-
-def _bind_newton_huber(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> NewtonFill:
-    from gainful.losses.tile_kernels import ROOM
-    from gainful.losses.weighted_kernels import huber_newton
-
-    pairs = SwappedPairs(params, y, offsets, weights)
-
-    def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, g: Array, h: Array) -> None:
-        weights = (*pairs.arrays, *_parts(pairs.rank(t, first, last)), np.zeros(ROOM))
-        huber_newton(t, *weights, first, last, g, h)
-
-    return pairs.rows.newton(run)
+    return FrozenFill(pairs.rows, pairs.rank, run, curved=curved)
 
 
-def _bind_logistic(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> FrozenFill:
-    return bind_logistic(SwappedPairs(params, y, offsets, weights), float(params["sigma"]))
+def _bind_logistic(
+    params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None, *, curved: bool = False
+) -> FrozenFill:
+    return bind_logistic(SwappedPairs(params, y, offsets, weights), float(params["sigma"]), curved=curved)
 
 
-def bind_logistic(pairs: Pairs, sigma: float) -> FrozenFill:
+def bind_logistic(pairs: Pairs, sigma: float, *, curved: bool = False) -> FrozenFill:
     """Σ over the pairs of weight · log(1 + exp(−σ(s_i − s_j)))."""
     from gainful.losses.tile_kernels import ROOM
     from gainful.losses.weighted_kernels import logistic, logistic_far
 
     offsets = pairs.rows.offsets
 
-    def run(t: Array, first: int, last: int, ranks: tuple[Array, ...], values: Array, g: Array) -> None:
+    def run(t: Array, first: int, last: int, ranks: tuple[Any, ...], values: Any, g: Array, h: Any) -> None:
         weights = (*_arrays(pairs, ranks), *_parts(ranks), np.zeros(ROOM))
         E, far = exponentials(t, offsets[first : last + 1], sigma)
-        logistic(t, *weights, sigma, E, first, last, values, g)
+        logistic(t, *weights, sigma, E, first, last, values, g, h)
         if len(far):
-            far += first
-            totals = np.empty(len(far))
-            logistic_far(t, *weights, sigma, far, first, totals, g, np.empty(len(g)))
-            values[far] = totals
+            logistic_far(t, *weights, sigma, far + first, first, values, g, h)
 
-    return FrozenFill(pairs.rows, pairs.rank, run)
-
-
-def _bind_newton_logistic(
-    params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None
-) -> NewtonFill:
-    return bind_newton_logistic(SwappedPairs(params, y, offsets, weights), float(params["sigma"]))
-
-
-def bind_newton_logistic(pairs: Pairs, sigma: float) -> NewtonFill:
-    """Gradient and curvature of the same."""
-    from gainful.losses.tile_kernels import ROOM
-    from gainful.losses.weighted_kernels import logistic_far, logistic_newton
-
-    def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, g: Array, h: Array) -> None:
-        ranks = pairs.rank(t, first, last)
-        weights = (*_arrays(pairs, ranks), *_parts(ranks), np.zeros(ROOM))
-        E, far = exponentials(t, ends[first : last + 1], sigma)
-        logistic_newton(t, *weights, sigma, E, first, last, g, h)
-        if len(far):
-            far += first
-            logistic_far(t, *weights, sigma, far, first, np.empty(len(far)), g, h)
-
-    return pairs.rows.newton(run)
+    return FrozenFill(pairs.rows, pairs.rank, run, curved=curved)
 
 
 class SwappedPairs:
@@ -225,7 +189,7 @@ WEIGHTED = (
         "lambda",
         "Σ over the pairs of |Δmetric| · log(1 + exp(−σ(s_i − s_j))); k is short for metric=ndcg@k.",
         _bind_logistic,
-        newton=_bind_newton_logistic,
+        newton=True,
         frozen=True,
         weighs_documents=True,
         parameters={"k": DEPTH, "sigma": SIGMA, "metric": Parameter(SwapMetric(), NDCG)} | NOISE,
@@ -236,7 +200,7 @@ WEIGHTED = (
         "lambdaloss",
         "NDCG-Loss2++: Σ over the pairs of (ρ_ij + μ δ_ij)|G_i − G_j| · log2(1 + exp(−σ(s_i − s_j))).",
         _bind_logistic,
-        newton=_bind_newton_logistic,
+        newton=True,
         frozen=True,
         weighs_documents=True,
         parameters={"mu": Parameter(Real(low=0), 10.0), "sigma": SIGMA} | NOISE,
@@ -246,7 +210,7 @@ WEIGHTED = (
         "weighted-huber",
         "Σ over the pairs of |ΔNDCG| · modified Huber of s_i − s_j.",
         _bind_huber,
-        newton=_bind_newton_huber,
+        newton=True,
         frozen=True,
         weighs_documents=True,
         parameters=NOISE,

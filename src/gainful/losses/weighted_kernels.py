@@ -219,43 +219,11 @@ def _is_past(i, D):
 
 
 @kernel(fastmath=LOOSE)
-def huber(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, room, first, last, values, g):
-    """Σ weight · ((1 − v)² on [−1, 1], −4v below, 0 above), with v = t_i − t_j."""
+def huber(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, room, first, last, values, g, h):
+    """Σ weight · ((1 − v)² on [−1, 1], −4v below, 0 above), with v = t_i − t_j; the curvature is 2 on (−1, 1)."""
     base = offsets[first]
     for q in range(first, last):
         value, end = 0.0, offsets[q + 1] - base
-        for start in range(offsets[q] - base, end, TILE):
-            stop = start + TILE if start + TILE < end else end
-            enter(start, stop, base, t, None, gains, own, D, room)
-            for b in range(blocks[q], blocks[q + 1] - 1):
-                below = starts[b + 1] - base
-                begin = below if below > start else start
-                if begin >= stop:
-                    break
-                for i in range(starts[b] - base, below):
-                    mine, gain, d = _describe(i, base, gains, own, D)
-                    _look_up(i, begin, stop, start, rank, gaps, forms, room)
-                    x, slope, to = t[i], 0.0, uint64(WIDTH + begin - start)
-                    for k in range(round_up(stop - begin)):
-                        weight = _weigh(to + k, 1.0, mine, gain, d, gains, gaps, forms, room)
-                        v = x - room[SCORE + to + k]
-                        bent = 1.0 - v if v < 1.0 else 0.0
-                        bent = bent if bent < 2.0 else 2.0
-                        pull = 2.0 * weight * bent
-                        value += weight * (bent * bent - (4.0 * (v + 1.0) if v < -1.0 else 0.0))
-                        slope += pull
-                        room[SLOPE + to + k] += pull
-                    g[i] -= slope
-            leave(start, stop, SLOPE, room, g)
-        values[q] = value
-
-
-@kernel(fastmath=LOOSE)
-def huber_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, room, first, last, g, h):
-    """Gradient and curvature; the curvature is 2 on (−1, 1) and 0 outside."""
-    base = offsets[first]
-    for q in range(first, last):
-        end = offsets[q + 1] - base
         for start in range(offsets[q] - base, end, TILE):
             stop = start + TILE if start + TILE < end else end
             enter(start, stop, base, t, None, gains, own, D, room)
@@ -274,22 +242,34 @@ def huber_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, r
                         bent = 1.0 - v if v < 1.0 else 0.0
                         bent = bent if bent < 2.0 else 2.0
                         pull = 2.0 * weight * bent
-                        bow = 2.0 * weight if abs(v) < 1.0 else 0.0
                         slope += pull
-                        bend += bow
                         room[SLOPE + to + k] += pull
-                        room[BEND + to + k] += bow
+                        if h is None:
+                            value += weight * (bent * bent - (4.0 * (v + 1.0) if v < -1.0 else 0.0))
+                        else:
+                            bow = 2.0 * weight if abs(v) < 1.0 else 0.0
+                            bend += bow
+                            room[BEND + to + k] += bow
                     g[i] -= slope
-                    h[i] += bend
-            leave(start, stop, SLOPE, room, g)
-            leave(start, stop, BEND, room, h)
+                    if h is not None:
+                        h[i] += bend
+            _leave_both(start, stop, room, g, h)
+        if values is not None:
+            values[q] = value
+
+
+@helper
+def _leave_both(start, stop, room, g, h):
+    leave(start, stop, SLOPE, room, g)
+    if h is not None:
+        leave(start, stop, BEND, room, h)
 
 
 # -- logistic ----------------------------------------------------------------------------------------------------------
 
 
 @kernel(fastmath=LOOSE, error_model="numpy")
-def logistic(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, room, sigma, E, first, last, values, g):
+def logistic(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, room, sigma, E, first, last, values, g, h):
     """Σ weight · log(1 + exp(−σ(t_i − t_j))), for queries with exponentials ``E``."""
     base = offsets[first]
     for q in range(first, last):
@@ -310,40 +290,50 @@ def logistic(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, room,
                         count = round_up(stop - begin)
                         to = uint64(WIDTH + begin - start)
                         value += _logistic_pairs(
-                            i, to, count, 1.0, mine, gain, d, gains, gaps, forms, t, sigma, E, room, g
+                            i, to, count, 1.0, mine, gain, d, gains, gaps, forms, t, sigma, E, room, g, h
                         )
                     if skip and finish > start:
                         count = round_up(finish - start)
                         to = uint64(WIDTH + finish - start) - count
                         value += _logistic_pairs(
-                            i, to, count, -1.0, mine, gain, d, gains, gaps, forms, t, sigma, E, room, g
+                            i, to, count, -1.0, mine, gain, d, gains, gaps, forms, t, sigma, E, room, g, h
                         )
-            leave(start, stop, SLOPE, room, g)
-        values[q] = value
+            _leave_both(start, stop, room, g, h)
+        if values is not None:
+            values[q] = value
 
 
 @helper(fastmath=LOOSE, error_model="numpy", forceinline=True)
-def _logistic_pairs(i, to, count, side, mine, gain, d, gains, gaps, forms, t, sigma, E, room, g):
+def _logistic_pairs(i, to, count, side, mine, gain, d, gains, gaps, forms, t, sigma, E, room, g, h):
     """The pairs of document i with ``count`` of the tile, which are worse if ``side`` is 1, better if −1.
 
     One division per pair gives the slope q, the share of the worse document in E_i + E_j, and, from z,
-    −log max(q, 1 − q).
+    −log max(q, 1 − q); or q and the curvature σ²q(1 − q).
     """
-    x, e, slope, value, step = t[i], E[i], 0.0, 0.0, side * sigma
+    x, e, slope, bend, value, step = t[i], E[i], 0.0, 0.0, 0.0, side * sigma if h is None else side
     for k in range(count):
         j = to + k
         weight = _weigh(j, side, mine, gain, d, gains, gaps, forms, room)
         other = room[EXPONENTIAL + j]
         both = e + other
-        less = e if e < other else other
-        rest = 2.0 * both - less
-        r = 1.0 / (both * rest)
-        pull = weight * ((other if side > 0.0 else e) * rest * r)
-        wrong = side * (room[SCORE + j] - x)
-        value += weight * (_minus_log(less * both * r) + sigma * (wrong if wrong > 0.0 else 0.0))
+        if h is None:
+            less = e if e < other else other
+            rest = 2.0 * both - less
+            r = 1.0 / (both * rest)
+            pull = weight * ((other if side > 0.0 else e) * rest * r)
+            wrong = side * (room[SCORE + j] - x)
+            value += weight * (_minus_log(less * both * r) + sigma * (wrong if wrong > 0.0 else 0.0))
+        else:
+            r = sigma / both
+            pull = weight * ((other if side > 0.0 else e) * r)
+            bow = weight * (other * r) * (e * r)
+            bend += bow
+            room[BEND + j] += bow
         slope += pull
         room[SLOPE + j] += step * pull
     g[i] -= step * slope
+    if h is not None:
+        h[i] += bend
     return value
 
 
@@ -367,73 +357,18 @@ def _minus_log(z):
     return 2.0 * z * (odd * x + even)
 
 
-@kernel(fastmath=LOOSE, error_model="numpy")
-def logistic_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, room, sigma, E, first, last, g, h):
-    """Gradient weight · σq and curvature weight · σ²q(1 − q)."""
-    base = offsets[first]
-    for q in range(first, last):
-        lo, end = offsets[q] - base, offsets[q + 1] - base
-        skip = _mostly_past(lo, end, D, gaps)
-        for start in range(lo, end, TILE):
-            stop = start + TILE if start + TILE < end else end
-            enter(start, stop, base, t, E, gains, own, D, room)
-            for b in range(blocks[q], blocks[q + 1] if skip else blocks[q + 1] - 1):
-                above, below = starts[b] - base, starts[b + 1] - base
-                begin, finish = below if below > start else start, above if above < stop else stop
-                for i in range(above, below):
-                    if skip and _is_past(i, D):
-                        continue
-                    mine, gain, d = _describe(i, base, gains, own, D)
-                    if begin < stop:
-                        _look_up(i, begin, stop, start, rank, gaps, forms, room)
-                        count = round_up(stop - begin)
-                        to = uint64(WIDTH + begin - start)
-                        _logistic_newton_pairs(
-                            i, to, count, 1.0, mine, gain, d, gains, gaps, forms, sigma, E, room, g, h
-                        )
-                    if skip and finish > start:
-                        count = round_up(finish - start)
-                        to = uint64(WIDTH + finish - start) - count
-                        _logistic_newton_pairs(
-                            i, to, count, -1.0, mine, gain, d, gains, gaps, forms, sigma, E, room, g, h
-                        )
-            leave(start, stop, SLOPE, room, g)
-            leave(start, stop, BEND, room, h)
-
-
-@helper(fastmath=LOOSE, error_model="numpy", forceinline=True)
-def _logistic_newton_pairs(i, to, count, side, mine, gain, d, gains, gaps, forms, sigma, E, room, g, h):
-    """As ``_logistic_pairs``."""
-    e, slope, bend = E[i], 0.0, 0.0
-    for k in range(count):
-        j = to + k
-        weight = _weigh(j, side, mine, gain, d, gains, gaps, forms, room)
-        other = room[EXPONENTIAL + j]
-        r = sigma / (e + other)
-        pull = side * weight * ((other if side > 0.0 else e) * r)
-        bow = weight * (other * r) * (e * r)
-        slope += pull
-        bend += bow
-        room[SLOPE + j] += pull
-        room[BEND + j] += bow
-    g[i] -= slope
-    h[i] += bend
-
-
 @kernel
 def logistic_far(
     t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, room, sigma, queries, first, values, g, h
 ):
-    """Value, gradient and curvature of ``queries`` whose scores are too far apart for exponentials.
-
-    ``values`` has one entry for each of them; overwrites ``g`` and ``h``.
-    """
+    """The same of ``queries`` whose scores are too far apart for exponentials; overwrites ``g`` and ``h``."""
     base = offsets[first]
-    for k in range(len(queries)):
-        q = queries[k]
+    for q in queries:
         value, lo, end = 0.0, offsets[q] - base, offsets[q + 1] - base
         for i in range(lo, end):
-            g[i] = h[i] = 0.0
+            g[i] = 0.0
+            if h is not None:
+                h[i] = 0.0
         for start in range(lo, end, TILE):
             stop = start + TILE if start + TILE < end else end
             enter(start, stop, base, t, None, gains, own, D, room)
@@ -451,10 +386,13 @@ def logistic_far(
                         small = math.exp(-abs(x))
                         r = sigma / (1.0 + small)
                         pull = weight * (small if x > 0.0 else 1.0) * r
-                        bow = weight * small * r * r
-                        value += weight * (math.log1p(small) + (0.0 if x > 0.0 else -x))
                         g[i] -= pull
                         g[j] += pull
-                        h[i] += bow
-                        h[j] += bow
-        values[k] = value
+                        if h is None:
+                            value += weight * (math.log1p(small) + (0.0 if x > 0.0 else -x))
+                        else:
+                            bow = weight * small * r * r
+                            h[i] += bow
+                            h[j] += bow
+        if values is not None:
+            values[q] = value

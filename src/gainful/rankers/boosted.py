@@ -131,7 +131,7 @@ class BoostedRanker(LossTrees):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.step == "newton" and self._loss().entry.newton is None:
+        if self.step == "newton" and not self._loss().entry.newton:
             raise ParameterError(
                 f"step='newton' needs the curvature of the loss, which {self._loss()} does not have; use 'gradient'"
             )

@@ -12,7 +12,6 @@ import numpy as np
 
 from gainful.compute import query_loop
 from gainful.compute.estimators import ConvergenceWarning
-from gainful.compute.query_loop import Fill, NewtonFill
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import weights_of_mean_one
 from gainful.data.rows import Array, read_only
@@ -53,32 +52,32 @@ class LossObjective:
         self.offsets = read_only(data.offsets)
         self.loss, self.n_stages, self.start_trees = loss, n_stages, start_trees
         documents = data.relative_weights
-        self.newton: Any = None if step == "gradient" else loss.bind_newton_judgments(data)
-        self.fill: Any = None if self.newton is not None else loss.bind_judgments(data)
+        self.curved = step != "gradient" and loss.entry.newton
+        self.fill: Any = loss.bind_judgments(data, curved=self.curved)
         self.threads = threads if loss.entry.threads is None else loss.entry.threads
         self.shares = weights_of_mean_one(data, mean_weight)
         self.query_weights = np.repeat(self.shares, data.counts)  # of each row
         self.row_weights = self.query_weights if documents is None else self.query_weights * documents
         self.y, self.pairs = np.ascontiguousarray(data.y, dtype=np.float64), data.pairs
+        self.by_row: tuple[Any, ...] = self.y, self.query_weights, self.row_weights
         self.scale = None if scale == "auto" else float(scale)
         self.value: float | None = None
         self.changes = loss.staged or start_trees > 0
 
-    def __call__(self, scores: Array, iteration: int) -> tuple[Array, Array]:
+    def __call__(self, scores: Any, iteration: int) -> tuple[Any, Any]:
+        grades, query_weights, row_weights = self.by_row
         if iteration <= self.start_trees:
-            return (scores - self.y) * self.row_weights, self.row_weights
-        scores = read_only(np.ascontiguousarray(scores, dtype=np.float64))
+            return (scores - grades) * row_weights, row_weights
         gradient, curvature = self._derivatives(scores, iteration)
-        if not np.isfinite(gradient).all() or (curvature is not None and not np.isfinite(curvature).all()):
+        if not all((abs(one) < math.inf).all() for one in (gradient, curvature) if one is not None):
             raise DataError(
                 f"the loss {self.loss} gave a gradient that is not finite at tree {iteration} (scores from "
                 f"{scores.min():.3g} to {scores.max():.3g}); a smaller learning_rate or gradient_scale may help"
             )
         if self.scale is None:
             self.scale = natural_scale(self._size(gradient, curvature))
-        gradient *= self.query_weights * self.scale  # the loss has the weights of the documents
-        curvature = self.row_weights if curvature is None else curvature * (self.query_weights * self.scale)
-        return gradient, curvature
+        factor = query_weights * self.scale  # the loss has the weights of the documents
+        return gradient * factor, row_weights if curvature is None else curvature * factor
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint saves."""
@@ -87,27 +86,24 @@ class LossObjective:
     def restore(self, state: Mapping[str, Any]) -> None:
         self.scale = None if state["scale"] is None else float(state["scale"])
 
-    def _derivatives(self, scores: Array, iteration: int) -> tuple[Array, Array | None]:
-        if self.newton is not None:
-            newton: NewtonFill = self._stage(self.newton, iteration)
-            return query_loop.gradient_and_curvature(newton, self.offsets, scores, self.threads)
-        fill: Fill = self._stage(self.fill, iteration)
+    def _derivatives(self, scores: Any, iteration: int) -> tuple[Any, Any]:
+        scores = read_only(np.ascontiguousarray(scores, dtype=np.float64))
+        fill = self.fill.at(min(iteration, self.n_stages), self.n_stages) if self.loss.staged else self.fill
+        if self.curved:
+            return query_loop.gradient_and_curvature(fill, self.offsets, scores, self.threads)
         values, gradient = query_loop.values_and_gradient(fill, self.offsets, scores, self.threads)
         self.value = float(self.shares @ values) / len(values)
         return gradient, None
 
-    def _stage(self, fill: Any, iteration: int) -> Any:
-        return fill.at(min(iteration, self.n_stages), self.n_stages) if self.loss.staged else fill
-
     def gradient_size(self, scores: Array, iteration: int) -> GradientSize:
         """The size of the first gradient, before scaling."""
-        return self._size(*self._derivatives(read_only(np.ascontiguousarray(scores, dtype=np.float64)), iteration))
+        return self._size(*self._derivatives(scores, iteration))
 
-    def _size(self, gradient: Array, curvature: Array | None) -> GradientSize:
+    def _size(self, gradient: Any, curvature: Any) -> GradientSize:
         return GradientSize(
             len(gradient),
             len(self.shares),
-            float(np.sum(gradient**2)),
+            float((gradient**2).sum()),
             None if curvature is None else float(curvature.sum()),
             self._has_pairs(),
             str(self.loss),
