@@ -288,6 +288,7 @@ def test_what_is_exported_in_the_form_of_ranklib_loads_again(tmp_path):
         (b"solver_type L2R_LR\nnr_class 3\nnr_feature 1\nw\n1\n", "'3' classes by 'L2R_LR'"),
         (SVM_RANK.replace("0 # kernel", "2 # kernel").encode(), "only the linear kernel"),
         (SVM_RANK.replace("-2 2:1.5 #\n", "").encode(), "1 support vectors, and says that it has 2"),
+        (LIBLINEAR.replace("label -1 1", "label 1 1").encode(), "it does not name two labels that differ"),
         (LIBLINEAR.replace("bias 1", "bias 1e300").replace("\n2\n", "\n1e300\n").encode(), "its weights are too large"),
         (b"anything else", "not a readable gainful model file"),
     ],
