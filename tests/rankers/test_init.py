@@ -204,7 +204,7 @@ def measure_of(grade):
     def of_the_first(scores, grades):
         return float(grades[np.argmax(scores)] == grade)
 
-    return of_the_first
+    return gainful.metric(of_the_first)
 
 
 @pytest.mark.parametrize("differs", ["rows", "metric"])
