@@ -115,6 +115,29 @@ def test_names_and_ids_do_not_reach_the_terminal(tmp_path, capsys, monkeypatch):
         assert printed
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_run_shows_its_ids_to_a_terminal_and_writes_them_as_they_are(terminal, tmp_path, capsys, monkeypatch):
+    rows = "".join(f"{i % 2} qid:{i // 4} 1:{i} #docid = x\x1b[31m{i}\n" for i in range(12))
+    (tmp_path / "d.txt").write_text(rows)
+    assert run(["train", "regression", str(tmp_path / "d.txt"), "-o", str(tmp_path / "m")]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
+    assert run(["predict", str(tmp_path / "m"), str(tmp_path / "d.txt"), "--run", "a"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("x\\x1b[31m" if terminal else "x\x1b[31m") == 12
+
+
+def test_results_print_names_with_their_control_characters_shown():
+    data = gainful.make_artificial(20, n_docs=5, n_features=2, seed=1).replace(feature_names=(HOSTILE, "b"))
+    model = gainful.ranker("regression").fit(data)
+    one, pair = gainful.explain(model, data)[0], gainful.explain_pair(model, data.X[0], data.X[1])
+    lost = gainful.permutation_importance(model, data, repeats=2)
+    means = gainful.compare({HOSTILE: model, "b": gainful.ranker("regression", alpha=9.0)}, data)
+    for text in (str(one), str(pair), str(lost), means.to_markdown()):
+        assert visible(text) == text
+        assert "x1b" in text
+
+
 # -- streams of other systems ------------------------------------------------------------------------------------------
 
 

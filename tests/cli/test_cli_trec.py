@@ -34,6 +34,16 @@ def home(tmp_path_factory):
     return folder
 
 
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+@pytest.mark.parametrize(("convention", "version"), [(None, 9), ("trec", 9), ("trec_eval-10", 10)])
+def test_every_print_says_whose_version_of_trec_eval_it_follows(command, convention, version, capsys, home):
+    runs = [home / "a.run"] if command == "evaluate" else [home / "a.run", home / "b.run.gz"]
+    named = [] if convention is None else ["--convention", convention]
+    code, out, err = call(capsys, command, *runs, "--qrels", home / "judged.qrels", "--metrics", "iprec@0.1", *named)
+    assert code in (0, None)
+    assert f"Metrics follow trec_eval-{version} where" in " ".join((out + err).split())
+
+
 def test_a_run_is_evaluated_by_trec_eval_s_conventions(capsys, home):
     arguments = ["evaluate", home / "a.run", "--qrels", home / "judged.qrels"]
     code, out, err = call(capsys, *arguments, "--metrics", "map,recall@5,bpref", "--json", "--per-query")

@@ -316,6 +316,16 @@ def test_a_baseline_without_a_result_does_not_throw_the_others_away(artificial):
     assert "The baseline trees has no result" in found.table()
 
 
+def test_the_iterations_kept_stand_beside_those_trained(parts):
+    train, valid, test = parts
+    made = gainful.LambdaMART(n_trees=60, learning_rate=0.5, early_stopping=4, n_jobs=1)
+    found = gainful.compare({"trees": made, "ridge": gainful.RegressionRanker()}, train, valid=valid, test=test)
+    told, model = found.to_dict()["rankers"], clone(made).fit(train, eval_set=valid)
+    assert told["trees"]["iterations_kept"] == [model.best_iteration_]
+    assert told["trees"]["iterations"] == [model.n_iter_]
+    assert model.best_iteration_ < model.n_iter_
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_leaked_query_is_found_behind_other_scales(parts, sparse):
     """Features normalised by file or by query stay in the same order; another query of the same id does not."""

@@ -255,8 +255,9 @@ def test_a_query_in_two_pieces_gets_the_weights_of_both():
 
 
 def test_weights_and_initial_scores_are_checked():
-    with pytest.raises(DataError, match="init_score of row 1 must be finite"):
-        RankingData.from_rows(np.zeros((2, 1)), [0, 1], [1, 2], init_score=[0, np.inf])
+    for far in (np.inf, np.nan, 1e100):  # beside which nothing that training adds counts
+        with pytest.raises(DataError, match="init_score of row 1 must be a number from -1e15 to 1e15, was"):
+            RankingData.from_rows(np.zeros((2, 1)), [0, 1], [1, 2], init_score=[0, far])
     with pytest.raises(DataError, match="init_score must have 2 entries, had shape"):
         RankingData.from_rows(np.zeros((2, 1)), [0, 1], [1, 2], init_score=[0])
     with pytest.raises(DataError, match="sample_weight of row 1 must be finite and not negative, was nan"):

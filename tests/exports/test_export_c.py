@@ -38,6 +38,8 @@ def test_kinds_of_models(kind, tmp_path):
     done = gainful.export(model, tmp_path / "m.c", to="c", check_on=DATA)
     assert done.largest_difference < 1e-12
     assert done.checks["data"].swapped == 0
+    strict = [c_code.find_compiler(), "-std=c99", "-Wall", "-Wextra", "-Werror", "-c", "m.c"]
+    subprocess.run(strict, cwd=tmp_path, check=True)
 
 
 @compiled

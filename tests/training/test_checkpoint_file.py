@@ -268,6 +268,11 @@ def test_a_harmful_checkpoint_of_a_linear_ranker_is_refused(stopped, tmp_path, c
         put(dropout=np.zeros(3, dtype=np.uint8)),
         put(order={"state": 1}),
         put(seed="x"),
+        put(seed=-1),
+        put(seed=2**70),
+        put(memory_0_exp_avg=np.zeros((), dtype=np.float32)),
+        put(memory_0_step=np.zeros((), dtype=bool)),
+        lambda state: state.pop("memory_0_exp_avg"),
         lambda state: state.pop("kept_1"),
     ],
 )

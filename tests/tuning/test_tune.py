@@ -141,6 +141,14 @@ def test_folds_train_on_all_other_queries(artificial, monkeypatch):
     assert [len(data) for data in seen] == [90, 90, 90, 90, 120]  # the last is the final training
 
 
+@pytest.mark.parametrize("seconds", [10**400, float("inf"), 0, True], ids=["huge", "inf", "0", "True"])
+def test_seconds_are_a_number_that_a_clock_can_reach(angles, seconds):
+    with pytest.raises(ParameterError, match=r"^seconds of tune must be a number > 0"):
+        gainful.tune(Angle(), angles[0], valid=angles[1], seconds=seconds)
+    with pytest.raises(ParameterError, match=r"^seconds of \w+ must be a number"):
+        gainful.ranker("auto", seconds=seconds).fit(angles[0])
+
+
 def test_seconds_end_a_search(angles, clock):
     train, valid = angles
     found = gainful.tune(Angle(), train, valid=valid, trials=None, seconds=0.05, refit=False)

@@ -222,6 +222,7 @@ def predict(
     from gainful.cli.blockwise import runs_by_block, scores_by_block
     from gainful.cli.inputs import load_model, open_data, read_options
     from gainful.errors import ParameterError
+    from gainful.errors.terminal import visible
     from gainful.formats.files import atomic_write, refuse_unwritable
     from gainful.formats.trec import run_lines
 
@@ -240,7 +241,7 @@ def predict(
         texts = _scores_as_json(blocks) if json else ("".join(f"{one!r}\n" for one in s.tolist()) for _, s in blocks)
     if output is None:
         for text in texts:
-            sys.stdout.write(text)
+            sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
     else:
         with atomic_write(output) as file:
             for text in texts:

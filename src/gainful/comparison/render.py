@@ -14,7 +14,7 @@ from gainful.comparison.grid import LossMatrix
 from gainful.comparison.result import Comparison
 from gainful.comparison.tables import differences_table, further_tables, legend, means_table, notes, percent, problems
 from gainful.display import html
-from gainful.errors.terminal import make_console
+from gainful.errors.terminal import make_console, visible
 from gainful.report.parts import MARKS, Cell, Table, html_mark
 
 STYLES = {1: "green", -1: "red", 0: ""}
@@ -169,7 +169,7 @@ def _markdown_cell(cell: Cell) -> str:
 
 
 def markdown_text(text: str) -> str:
-    return MARKDOWN_MARKS.sub(r"\\\1", " ".join(text.split()))
+    return MARKDOWN_MARKS.sub(r"\\\1", visible(" ".join(text.split())))
 
 
 # -- LaTeX -------------------------------------------------------------------------------------------------------------

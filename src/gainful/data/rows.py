@@ -19,6 +19,7 @@ Array = npt.NDArray[Any]
 CHUNK_VALUES = 1 << 20  # values of X processed at once, so that no temporary is as large as X
 ONE_THREAD_VALUES, FEW_VALUES = 1 << 13, 1 << 17  # OpenBLAS multiplies up to 10,000 values on the calling thread
 DEEPEST = 1_000_000  # a larger position is a mistake, such as a time; what is learned of positions takes their room
+LARGEST_SCORE = 1e15  # beyond it doubles are further apart than what a tree adds
 
 # -- grouping ----------------------------------------------------------------------------------------------------------
 
@@ -372,12 +373,16 @@ def check_row_weights(weights: Any, n_rows: int, first_row: int = 0, what: str =
 
 
 def check_init_scores(scores: Any, n_rows: int, what: str = "init_score", first_row: int = 0) -> Array | None:
-    """One score per row as finite float64, or None. ``first_row`` as for grades."""
+    """One score per row as float64 within LARGEST_SCORE, or None. ``first_row`` as for grades."""
     if scores is None:
         return None
     array = check_column(scores, n_rows, what)
-    if not np.isfinite(array).all():
-        raise DataError(f"{what} of row {first_row + int(np.argmin(np.isfinite(array)))} must be finite")
+    bad = np.flatnonzero(~(np.abs(array) <= LARGEST_SCORE))
+    if len(bad):
+        raise DataError(
+            f"{what} of row {first_row + bad[0]} must be a number from -1e15 to 1e15, was {array[bad[0]]:g}; beside "
+            "larger ones what training adds is lost"
+        )
     return array
 
 

@@ -16,6 +16,7 @@ from gainful.data.categories import Categories, encode_features
 from gainful.data.rows import Array
 from gainful.display import html, plots
 from gainful.errors import DataError, ParameterError, UnknownNameError, brief, plural
+from gainful.errors.terminal import visible
 from gainful.rankers.base import Ranker
 
 TOP = 10  # features that a notebook or a plot shows; the others count together
@@ -48,7 +49,7 @@ class Explanation:
     def __str__(self) -> str:
         lines = [f"score {self.score:.6g} = base {self.base:.6g}"]
         lines += [f"  {s.contribution:+.6g}  {s.feature} = {_text(s.value)}" for s in self.shares]
-        return "\n".join(lines)
+        return visible("\n".join(lines))
 
     def _repr_html_(self) -> str:
         shown, rest = _shown(self.shares)
@@ -108,7 +109,7 @@ class PairExplanation:
         lines += [
             f"  {s.difference:+.6g}  {s.feature}: {_text(s.value_a)} against {_text(s.value_b)}" for s in self.shares
         ]
-        return "\n".join(lines)
+        return visible("\n".join(lines))
 
     def _repr_html_(self) -> str:
         shown, rest = _shown(self.shares)

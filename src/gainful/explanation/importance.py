@@ -18,6 +18,7 @@ from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
 from gainful.display import html, plots
 from gainful.errors import ParameterError
+from gainful.errors.terminal import visible
 from gainful.explanation.explain import TOP, check_model
 from gainful.metrics import Metric, mean_over_queries
 from gainful.metrics import metric as metric_of
@@ -65,7 +66,7 @@ class PermutationImportance:
     def __str__(self) -> str:
         head = f"{self.metric} {self.value:.4f}; loss when a feature is shuffled within queries"
         lines = [f"  {one.loss:+.4f}  [{one.low:+.4f}, {one.high:+.4f}]  {one.feature}" for one in self.losses]
-        return "\n".join([head, *lines])
+        return visible("\n".join([head, *lines]))
 
     def _repr_html_(self) -> str:
         shown = self._first(TOP, "_repr_html_")

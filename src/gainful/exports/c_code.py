@@ -202,7 +202,7 @@ def _trees(form: Ensemble, k: int) -> str:
         + _table(f"categories{k}", categories or [0], "double")
         + _table(f"leaves{k}", leaves)
         + ("" if form.link is None else _table(f"relevance{k}", form.link.relevance))
-        + ("" if form.link is None else _table(f"start{k}", form.link.start if len(form.link.start) else [0.0]))
+        + ("" if form.link is None or form.link.kind == "softmax" else _table(f"start{k}", form.link.start))
         + _function(k, walk)
     )
 

@@ -79,8 +79,8 @@ def read_liblinear(raw: bytes) -> Ranker:
     weights = np.array([real(word, "a weight") for word in words])
     if solver in CLASSIFIERS:
         labels = [real(label, "a label") for label in fields.get("label", "").split()]
-        if len(labels) != 2:
-            raise BadModelError("it does not name two labels")
+        if len(set(labels)) != 2 or len(labels) != 2:
+            raise BadModelError("it does not name two labels that differ")
         weights = weights if labels[0] > labels[1] else -weights
     intercept = float(weights[-1] * bias) if bias >= 0 else 0.0
     about = {"maker": "LIBLINEAR", "objective": solver}

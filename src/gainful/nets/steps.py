@@ -9,6 +9,7 @@ This module imports PyTorch: import it on use.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -85,18 +86,22 @@ class Steps:
 
     def remember(self, memories: Mapping[int, Memory]) -> None:
         """Continue from these memories, numbered as :meth:`memories` lists them."""
-        if any(place >= sum(len(group.weights) for group in self.groups) for place in memories):
-            raise ValueError("there are more memories than weights")
+        if memories and sorted(memories) != list(range(sum(len(group.weights) for group in self.groups))):
+            raise ValueError("there is not one memory for each weight")
         place = 0
         for group in self.groups:
             group.memories = []
-            for weight in group.weights:
-                if place in memories:
-                    if any(value.shape not in (weight.shape, ()) for value in memories[place].values()):
-                        raise ValueError(f"memory {place} has the wrong shape")
-                    group.memories.append(self._to_device(memories[place], weight))
+            for weight in group.weights if memories else ():
+                like = {"momentum_buffer": weight} if self.optimizer == "sgd" else self._no_memory(weight)
+                if _kinds(memories[place]) != _kinds(like):
+                    raise ValueError(f"memory {place} is not that of its weight")
+                group.memories.append(self._to_device(memories[place], weight))
                 place += 1
 
     def _to_device(self, memory: Memory, weight: Tensor) -> Memory:
         here = weight.device if self.fused else torch.device("cpu")
         return {name: value.to(here if name == "step" else weight.device) for name, value in memory.items()}
+
+
+def _kinds(memory: Memory) -> dict[str, Any]:
+    return {name: (value.shape, value.dtype) for name, value in memory.items()}

@@ -298,7 +298,7 @@ def train_net(
     found = None if monitor.checkpoint is None else monitor.checkpoint.state
     if found is not None:  # random_state may have drawn another seed
         with restoring():
-            settings = replace(settings, seed=int(found["seed"]))
+            settings = replace(settings, seed=int(np.uint64(found["seed"])))
     net = make(data.n_features, settings)
     batches = Batches(loss, data, settings, inputs, net.weights[0].detach().ravel()[:0], net.layout)
     optimizer = _optimizer(net, settings)

@@ -51,7 +51,10 @@ class Real(Constraint):
     def accepts(self, value: Any) -> bool:
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             return False
-        value = float(value)
+        try:
+            value = float(value)
+        except OverflowError:  # of a whole number
+            return False
         above = math.isfinite(value) and (value > self.low if self.open_low else value >= self.low)
         below = value < self.high if self.open_high else value <= self.high
         return bool(above and below)

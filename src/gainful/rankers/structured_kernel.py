@@ -119,7 +119,8 @@ class KernelStructuredSVM(FitsPath, Ranker):
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         variance = self._look_at(data)
         self.gamma_ = self._gamma(variance, data.n_features)
-        self.landmarks_ = self._landmarks(data)
+        chosen = self._landmarks(data)
+        self.landmarks_ = chosen if isinstance(chosen, np.ndarray) else chosen.toarray()  # the same bits when loaded
         kernel = self._kernel(np.zeros(self.landmarks_.shape[0]))
         to_features = _inverse_root(kernel.similarities(self.landmarks_))
         mapped = data.replace(X=_map(kernel, data.X, to_features), feature_names=None)
@@ -178,9 +179,8 @@ class KernelStructuredSVM(FitsPath, Ranker):
         return {} if self.scale is None else {"scale": "(x - shift) * factor"}
 
     def _pack(self) -> dict[str, Any]:
-        landmarks = self.landmarks_ if isinstance(self.landmarks_, np.ndarray) else self.landmarks_.toarray()
         return {
-            "landmarks": landmarks, "dual_coef": self.dual_coef_, "shift": self.shift_, "factor": self.factor_,
+            "landmarks": self.landmarks_, "dual_coef": self.dual_coef_, "shift": self.shift_, "factor": self.factor_,
             "gamma": self.gamma_, "C": self.C_, "path": self.path_, "certificate": asdict(self.certificate_),
         } | ({} if self.position_weights_ is None else {"position_weights": self.position_weights_})  # fmt: skip
 

@@ -54,8 +54,9 @@ class Middleware:
 
     def refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
         """Status and line for a request that is not allowed."""
-        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
-            return 400, "the request has several Host headers; send one"
+        hosts = sum(name == b"host" for name, _ in scope["headers"])
+        if hosts > 1 or (hosts == 0 and scope["http_version"] == "1.1"):  # in version 1.0 there need be none
+            return 400, f"the request has {hosts} Host headers; send one"
         if self._token is None:
             if not _names_this_machine(headers.get(b"host", b"")):
                 return 403, "the Host header names another machine; to reach the server by name, start it with a token"

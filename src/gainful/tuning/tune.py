@@ -23,6 +23,7 @@ from gainful.errors.keywords import explain_keywords
 from gainful.inputs.parts import open_parts
 from gainful.metrics import Metric, metric, refuse_storing
 from gainful.metrics.conventions import PAIR_METRIC
+from gainful.parameters.constraints import Real
 from gainful.parameters.space import Dimension, Space
 from gainful.rankers.base import USUAL_METRIC, Ranker
 from gainful.rankers.specs import ranker_from_spec, settings_of
@@ -418,8 +419,7 @@ def check_budget(budget: Budget) -> None:
     trials, seconds, n_jobs = budget.trials, budget.seconds, budget.n_jobs
     if trials is not None and (not isinstance(trials, (int, np.integer)) or isinstance(trials, bool) or trials < 1):
         raise ParameterError.of("tune", "trials", "an integer ≥ 1, or None", trials)
-    number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-    if seconds is not None and not (number and math.isfinite(seconds) and seconds > 0):
+    if seconds is not None and not Real(low=0.0, open_low=True).accepts(seconds):
         raise ParameterError.of("tune", "seconds", "a number > 0, or None", seconds)
     if trials is None and seconds is None:
         raise ParameterError("a search needs a limit; give trials or seconds")
