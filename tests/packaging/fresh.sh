@@ -33,6 +33,7 @@ if [ -d "${PIP_FIND_LINKS:-/none}" ]; then  # a folder of wheels
   mount --bind "$PIP_FIND_LINKS" "$root$PIP_FIND_LINKS"
 fi
 cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
+test -e "$root/etc/hosts" || echo 127.0.0.1 localhost > "$root/etc/hosts"  # which an installer writes
 clone=/home/somebody/gainful-$$  # a new one each time
 git clone --quiet "$checkout" "$root$clone"
 chroot "$root" chown -R somebody "$clone"

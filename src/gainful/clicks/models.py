@@ -21,6 +21,7 @@ from gainful.display.progress import callback_of
 from gainful.errors import DataWarning, ParameterError
 from gainful.parameters.constraints import (
     DeclaredParameters,
+    InitSignature,
     Integer,
     Maybe,
     Real,
@@ -105,6 +106,8 @@ class ClickModel:
     tol: float = parameter(
         1e-6, Real(low=0.0, help="EM ends when a step adds less than this to the objective per page")
     )
+
+    __signature__: ClassVar[Any] = InitSignature()
 
     def __new__(cls, *_: Any, **params: Any) -> Self:
         refuse_unknown_parameters(cls, [one.name for one in fields(cls)] if cls is not ClickModel else [], params)

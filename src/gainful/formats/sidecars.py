@@ -203,6 +203,7 @@ def _numbers(path: Path, number: bytes, what: str) -> Array:
     lines = re.compile(rb"(?:[ \t]*+" + number + rb"[ \t\r]*+(?:\n|\Z))*+").match(text)
     end = lines.end() if lines else 0
     if end < len(text) or not text:
+        end = text.rfind(b"\n", 0, end) + 1  # Python 3.11.2 stops inside the line
         found = shorten(text[end : end + 80].split(b"\n")[0].decode("utf-8", "replace").strip(), 40)
         raise FormatError(f"expected {what}, found {found}", path=path, line=text.count(b"\n", 0, end) + 1)
     numbers = np.array(text.split()).astype(np.float64)

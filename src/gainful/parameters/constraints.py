@@ -360,6 +360,14 @@ def parse_setting(
     return name, value
 
 
+class InitSignature:
+    """``inspect.signature`` of a class that has a ``__new__`` of its own: Python 3.11.2 would take that one's."""
+
+    def __get__(self, instance: Any, owner: type) -> inspect.Signature:
+        own = inspect.signature(owner.__init__)  # type: ignore[misc]
+        return own.replace(parameters=list(own.parameters.values())[1:])
+
+
 def refuse_unknown_parameters(cls: type, known: Collection[str], given: Iterable[str]) -> None:
     """Raise for the first name that is not a parameter of a class."""
     for name in given:

@@ -44,7 +44,12 @@ from gainful.losses import LOSSES
 from gainful.metrics import Metric, metric
 from gainful.metrics.conventions import PAIR_METRIC
 from gainful.metrics.value import measure_blocks
-from gainful.parameters.constraints import DeclaredParameters, check_parameters, refuse_unknown_parameters
+from gainful.parameters.constraints import (
+    DeclaredParameters,
+    InitSignature,
+    check_parameters,
+    refuse_unknown_parameters,
+)
 from gainful.parameters.space import Space
 from gainful.rankers.memory import check_click_memory, check_memory
 from gainful.rankers.scorers import Linear, Scorer, scores_of_lists
@@ -91,6 +96,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"qid": True}
+
+    __signature__: ClassVar[Any] = InitSignature()
 
     def __new__(cls, *_: Any, **params: Any) -> Self:
         refuse_unknown_parameters(cls, cls._get_param_names(), params)
