@@ -140,6 +140,7 @@ def test_out_of_fold_scores_are_of_models_that_did_not_see_the_query(parts, blen
             shipped = member.models[k].predict(test)
             centred = np.concatenate([shipped[a:b] - shipped[a:b].mean() for a, b in pairwise(test.offsets)])
             assert member.spreads[k] == pytest.approx(centred.std())
+            assert np.array_equal(member.kept_values[folds.tested(k)], ndcg.per_query(shipped, test))
 
 
 def _noise(seed, n_queries=60):
@@ -224,6 +225,8 @@ def test_a_fold_is_scored_with_the_weights_of_its_validation_queries(parts):
         assert not np.allclose(weights, blend.weights_)
         scores = sum(w * one.scores[folds.rows(k)] for w, one in zip(weights, blend.members_, strict=True))
         assert blend.out_of_fold_scores_[folds.rows(k)] == pytest.approx(scores)
+    of_kept_models = np.array([one.kept_values for one in blend.members_])
+    assert np.array_equal(blend.weights_, choose_weights("shrunk", of_kept_models))
 
 
 def test_ctrl_c_at_the_end_of_a_batch_keeps_what_was_trained(parts, monkeypatch):

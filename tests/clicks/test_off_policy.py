@@ -17,6 +17,8 @@ from gainful.errors import DataError, DataWarning, ParameterError
 
 QUIET = {"least_effective": 0, "interval": "normal"}
 
+pytestmark = pytest.mark.filterwarnings("ignore:a few large weighted rewards decide")
+
 
 def value_of(*args, **more):
     return gainful.estimate_value(*args, **(QUIET | more)).value
@@ -180,6 +182,17 @@ def test_warns_when_hardly_anything_was_earned():
     reward = [1.0] * 9 + [0.0] * 191
     with pytest.warns(DataWarning, match="9 of 200 pages have a reward that counts for this policy, fewer than 10"):
         gainful.estimate_value(reward, [0.5] * 200, propensity=[0.5] * 200, interval="normal")
+
+
+def test_warns_of_a_normal_interval_where_few_rewards_decide():
+    """It is too short where clicks are rare; the bootstrap is not, and a long log is normal enough."""
+    rng = np.random.default_rng(0)
+    for n, interval, warned in ((1000, "normal", True), (1000, "bootstrap", False), (20_000, "normal", False)):
+        policy = np.where(rng.random(n) < 0.1, 0.9, 0.1)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", DataWarning)
+            gainful.estimate_value(rng.random(n) < 0.05, policy, propensity=np.full(n, 0.2), interval=interval)
+        assert [str(one.message).endswith("take the interval 'bootstrap'") for one in caught] == [True] * warned
 
 
 # -- rankings ----------------------------------------------------------------------------------------------------------

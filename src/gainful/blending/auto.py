@@ -221,10 +221,10 @@ def _expected(candidate: Candidate, pace: Pace, facts: DataFacts, members: Seque
 
 def _standing(members: Sequence[Member], data: RankingData) -> dict[str, float]:
     """By family: how many standard errors its best member lies below the best of all."""
-    counting = [member for member in members if not member.dropped and np.isfinite(member.values).any()]
+    counting = [member for member in members if not member.dropped and np.isfinite(member.kept_values).any()]
     standing: dict[str, float] = {}
     if counting:
-        values = np.array([member.values for member in counting])
+        values = np.array([member.kept_values for member in counting])
         best = values[best_member(values, data.query_weights)]
         for member, row in zip(counting, values, strict=True):
             t = max(0.0, errors_below(row, best, data.query_weights))

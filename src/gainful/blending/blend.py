@@ -290,7 +290,7 @@ class BlendedRanker(Ranker):
             reasons = list({member.dropped: f"{member.spec}: {member.dropped}" for member in members}.values())
             text = "; ".join(reasons[:REASONS]) or "the time was over before the first"
             raise DataError(f"{type(self).__name__} could train no member ({text})")
-        weights = self._weigh(np.array([member.values for member in remaining]), query_weights).tolist()
+        weights = self._weigh(np.array([member.kept_values for member in remaining]), query_weights).tolist()
         measure = self._validation_metric()
         scores, values = blend_out_of_fold(remaining, folds, self._weigh, measure)
         rows, shares = [], iter(weights)

@@ -15,7 +15,7 @@ from gainful.errors import GainfulError
 from gainful.rankers.base import Ranker
 from gainful.training.monitor import Monitor
 
-TABLES = ("scores", "values", "validation_values")  # one row of numbers per member
+TABLES = ("scores", "values", "kept_values", "validation_values")  # one row of numbers per member
 LARGEST_SEED = 2**31 - 1
 LARGEST_NUMBER = 1e100  # its square and sums of it stay finite
 
@@ -60,7 +60,7 @@ def stored_members(
     counts = [_number_of_models(one, folds.n) for one in described]
     if not isinstance(stored, list) or sum(counts) != len(stored):
         raise ValueError("its members have another number of models")
-    widths = (folds.data.n_rows, folds.data.n_queries, folds.data.n_queries)
+    widths = (folds.data.n_rows, *[folds.data.n_queries] * (len(TABLES) - 1))
     tables = [_table(state, name, len(described), width) for name, width in zip(TABLES, widths, strict=True)]
     try:
         models = iter(unpack_models(state, folds.data.n_features) if stored else ())
@@ -102,6 +102,6 @@ def _member(
     if any(type(model) is not type(ranker) for model in models):
         raise ValueError(f"a model is not of its member {spec!r}")
     spreads = tuple(stored_factors(described, "spreads", len(models)))
-    scores, values, validation_values = tables
     facts = (float(seconds), complete, described["dropped"], tuple(texts))
-    return Member(spec, models, spreads, scores, values, validation_values, *facts)
+    scores, values, kept_values, validation_values = tables
+    return Member(spec, models, spreads, scores, values, kept_values, validation_values, *facts)

@@ -134,7 +134,7 @@ class FoldFit:
     model: Ranker
     scores: Array
     valid_scores: Array
-    spread: float  # standard deviation within queries of the scores of the model as it is now
+    kept_scores: Array  # of the rows that it is tested on, by the model as it is now
     seconds: float
     complete: bool  # False if the deadline or an interruption ended training
     curve: Array = field(default_factory=lambda: np.empty(0))
@@ -260,8 +260,7 @@ def _fit_one(folds: QueryFolds, job: Job, clock: Clock, n_threads: int) -> FoldF
     seconds = time.perf_counter() - began
     if before is not None:
         return replace(before, curve=curve, seconds=before.seconds + seconds)
-    spread = spread_within(scores, test.offsets)
-    return FoldFit(job.fold, model, scores, valid_scores, spread, seconds, not cut, curve, tuple(notes))
+    return FoldFit(job.fold, model, scores, valid_scores, scores, seconds, not cut, curve, tuple(notes))
 
 
 def _scores(model: Ranker, data: RankingData) -> Array:
@@ -315,8 +314,7 @@ def end_folds(folds: QueryFolds, fits: Sequence[FoldFit]) -> list[FoldFit]:
     pooled, ended = folds.pooled_curve(fits), []
     for fit in fits:
         fit.model._end_with(min(_end_of(fit.model, pooled), len(fit.curve)))
-        test = folds.test(fit.fold)
-        ended.append(replace(fit, spread=spread_within(_scores(fit.model, test), test.offsets)))
+        ended.append(replace(fit, kept_scores=_scores(fit.model, folds.test(fit.fold))))
     return ended
 
 

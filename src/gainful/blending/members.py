@@ -24,8 +24,9 @@ class Member:
 
     ``scores`` are out of fold: each row is scored by the model that its query tests, less the query's mean and divided
     by their standard deviation within queries. Rows of folds that were not trained are NaN; so are their queries in
-    ``values``, the metric. ``validation_values`` has the metric of each query for the model that it validates.
-    ``spreads`` is what the scores of each model are divided by in the blend.
+    ``values``, the metric. ``kept_values`` has it for the same models as they are kept, which all queries have decided:
+    they choose members and weights, and no figure is made of them. ``validation_values`` has the metric of each query
+    for the model that it validates. ``spreads`` is what the scores of each model are divided by in the blend.
     """
 
     spec: str
@@ -33,6 +34,7 @@ class Member:
     spreads: tuple[float, ...]  # one per model
     scores: Array
     values: Array
+    kept_values: Array
     validation_values: Array
     seconds: float = 0.0
     complete: bool = True
@@ -42,20 +44,25 @@ class Member:
     @classmethod
     def of_fits(cls, spec: str, fits: Sequence[FoldFit], folds: QueryFolds, metric: Metric) -> Member:
         data = folds.data
-        scores, values, validation_values = (np.full(n, np.nan) for n in (data.n_rows, *[data.n_queries] * 2))
+        scores = np.full(data.n_rows, np.nan)
+        values, kept_values, validation_values = np.full((3, data.n_queries), np.nan)
+        spreads = []
         for fit in fits:
             valid, test = folds.valid(fit.fold), folds.test(fit.fold)
+            spreads.append(spread_within(fit.kept_scores, test.offsets))
             if valid is not None:
                 spread = spread_within(fit.scores, test.offsets)
                 scores[folds.rows(fit.fold)] = centred(fit.scores, test.offsets) / spread if spread > 0.0 else 0.0
                 values[folds.tested(fit.fold)] = metric.per_query(fit.scores, test)
+                kept_values[folds.tested(fit.fold)] = metric.per_query(fit.kept_scores, test)
                 validation_values[folds.validated(fit.fold)] = metric.per_query(fit.valid_scores, valid)
         return cls(
             spec,
             tuple(fit.model for fit in fits),
-            tuple(fit.spread for fit in fits),
+            tuple(spreads),
             scores,
             values,
+            kept_values,
             validation_values,
             sum(fit.seconds for fit in fits),
             len(fits) == folds.trained and all(fit.complete for fit in fits),

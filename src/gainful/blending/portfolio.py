@@ -210,11 +210,11 @@ def centre_of(members: Sequence[Member], query_weights: Array | None) -> Setting
     trees = [
         (one, ranker)
         for one in members
-        if np.isfinite(one.values).any() and isinstance(ranker := ranker_from_spec(one.spec), TreeRanker)
+        if np.isfinite(one.kept_values).any() and isinstance(ranker := ranker_from_spec(one.spec), TreeRanker)
     ]
     if not trees:
         return None
-    _, best = trees[best_member(np.array([one.values for one, _ in trees]), query_weights)]
+    _, best = trees[best_member(np.array([one.kept_values for one, _ in trees]), query_weights)]
     found = {name: getattr(best, name) for name in TREE_SETTINGS}
     return found | {"l2": max(found["l2"], 1e-2), "min_docs_in_leaf": max(found["min_docs_in_leaf"], 1)}
 

@@ -27,6 +27,7 @@ from gainful.data.numbers import refuse_masked
 from gainful.data.rows import Array, check_column
 from gainful.errors import DataError, DataWarning, ParameterError, option, plural, shorten, wording
 from gainful.parameters.constraints import Choice, Integer, Maybe, Real, Seed, check_parameters
+from gainful.statistics.paired import skewed
 
 METHODS = ("ips", "clipped", "snips", "dr")
 ASSUMPTIONS = ("independent", "cascade", "list")
@@ -159,7 +160,7 @@ def estimate_value(
         documents). With "cascade", of each slot, and what is predicted is the sum of its reward and of those below
     clip : the highest weight, with any method
     interval : "bootstrap" (studentised, of independent units) or "normal" (faster; too short at the upper end if
-        rewards are rare)
+        rewards are rare, and a warning says so)
     least_effective : below this effective number of pages, or a tenth of it with a reward, a warning says that the
         estimate is not to be relied on
 
@@ -198,6 +199,7 @@ def estimate_value(
     if interval == "normal":
         from scipy.special import ndtri
 
+        _warn_if_skewed(sums)
         reach = float(ndtri(0.5 + level / 2)) * error
         low, high = value - reach, value + reach
     else:
@@ -413,6 +415,17 @@ def _warn_if_shifted(slots: Slots, weight: Array) -> None:
         )
 
 
+def _warn_if_skewed(sums: Sums) -> None:
+    """Warn if the estimate cannot be close to normal, as by the differences of paired tests."""
+    if skewed(_influence(sums, np.ones(len(sums.pages)))[1][:, None])[0]:
+        warnings.warn(
+            "a few large weighted rewards decide the estimate, so its normal interval is too short on one side; take "
+            "the interval 'bootstrap'",
+            DataWarning,
+            stacklevel=3,
+        )
+
+
 # -- estimates ---------------------------------------------------------------------------------------------------------
 
 
@@ -482,18 +495,22 @@ def _value(sums: Sums, times: Array | None = None) -> tuple[float, float]:
     """The estimate and its standard error, with each unit taken ``times``."""
     if times is None:
         times = np.ones(len(sums.pages))
+    if (times @ sums.divisors == 0).any():
+        return math.nan, math.nan
+    value, influence = _influence(sums, times)
+    units = float(times.sum())
+    return value, math.sqrt(units / (units - 1.0) * float(times @ influence**2)) if units >= 2 else math.inf
+
+
+def _influence(sums: Sums, times: Array) -> tuple[float, Array]:
+    """The estimate, and how far each unit moves it."""
     pages = float(times @ sums.pages)
     share = times @ sums.slots / pages
     divisor = times @ sums.divisors
-    if (divisor == 0).any():
-        return math.nan, math.nan
     rate = times @ sums.rewards / divisor
     influence = (sums.rewards - sums.divisors * rate) @ (share / divisor)
     influence += (sums.slots - sums.pages[:, None] * share) @ rate / pages
-    units = float(times.sum())
-    if units < 2:
-        return float(share @ rate), math.inf
-    return float(share @ rate), math.sqrt(units / (units - 1.0) * float(times @ influence**2))
+    return float(share @ rate), influence
 
 
 def _bootstrap(sums: Sums, level: float, resamples: int, seed: int) -> tuple[float, float]:
