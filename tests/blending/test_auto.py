@@ -16,6 +16,7 @@ from few_trees import few_trees
 from gainful import Auto, DataError, InterruptedFitWarning, ParameterError
 from gainful.blending import auto as auto_module
 from gainful.blending import blend as blend_module
+from gainful.blending import folds as folds_module
 from gainful.blending.folds import Clock, QueryFolds, smooth
 from gainful.blending.growth import Growth, Pace, Stopwatch, find_size
 from gainful.blending.portfolio import (
@@ -282,6 +283,27 @@ def test_members_cut_short_count_with_the_folds_they_have(parts, monkeypatch):
     assert "ended after 1 of 5 folds" in {row.note for row in model.leaderboard_.members}
     assert "reaches ndcg@10" in str(model.leaderboard_)
     assert np.isfinite(model.predict(parts[2])).all()
+
+
+def test_the_figure_is_of_the_members_kept_where_time_ends_inside_another(parts, monkeypatch):
+    """The second member has been trained on three of six folds, and does not count; the first has been on all."""
+    clock, trained, fit_one = Clock(), [], folds_module._fit_one
+
+    def fit_until_the_ninth(*arguments):
+        fit = fit_one(*arguments)
+        trained.append(fit)
+        if len(trained) == 9:
+            clock.stop.set()
+        return fit
+
+    monkeypatch.setattr(folds_module, "_fit_one", fit_until_the_ninth)
+    monkeypatch.setattr(gainful.Blend, "_clock", lambda *_: clock)
+    with pytest.warns(InterruptedFitWarning):
+        model = gainful.Blend(["ranksvm", "regression"], weights="shrunk", folds=6, n_jobs=1).fit(parts[0])
+    assert [member.spec for member in model.members_] == ["ranksvm"]
+    board = model.leaderboard_
+    assert [row.queries for row in board.members] == [72, 36]
+    assert (board.blend.mean, board.blend.error) == pytest.approx((board.members[0].mean, board.members[0].error))
 
 
 def test_with_little_time_each_ranker_is_trained_once(parts, monkeypatch):

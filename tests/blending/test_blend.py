@@ -315,7 +315,7 @@ def test_once_trains_each_member_on_all_queries(parts):
 def test_once_without_validation_queries_weighs_all_alike(parts):
     model = Blend(MEMBERS[:2], folds=None, n_jobs=1).fit(parts[0])
     assert model.weights_ == pytest.approx([0.5, 0.5])
-    assert "no query was left out" in model.leaderboard_.sentence
+    assert "there is no query left out" in model.leaderboard_.sentence
     assert model.leaderboard_.used_for == ""
     assert np.isfinite(model.predict(parts[2])).all()
 

@@ -24,7 +24,8 @@ def test_equal_query_weights_change_nothing_and_zero_leaves_out(rng):
     values = rng.random(30)
     assert mean_and_error(values, np.full(30, 3.0)) == pytest.approx(mean_and_error(values))
     half = np.where(np.arange(30) < 15, 2.0, 0.0)
-    assert mean_and_error(values, half)[0] == pytest.approx(values[:15].mean())
+    assert mean_and_error(values, half) == pytest.approx(mean_and_error(values[:15]))
+    assert best_member(np.stack([values, np.where(half > 0.0, values + 1.0, np.nan)]), half) == 1
 
 
 def test_t_is_that_of_a_paired_test(rng):

@@ -192,7 +192,7 @@ def test_warns_of_a_normal_interval_where_few_rewards_decide():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", DataWarning)
             gainful.estimate_value(rng.random(n) < 0.05, policy, propensity=np.full(n, 0.2), interval=interval)
-        assert [str(one.message).endswith("take the interval 'bootstrap'") for one in caught] == [True] * warned
+        assert [str(one.message).endswith('interval="bootstrap" is not') for one in caught] == [True] * warned
 
 
 # -- rankings ----------------------------------------------------------------------------------------------------------

@@ -81,7 +81,9 @@ def test_words_say_what_the_queries_of_a_figure_chose(make, noisy_parts):
     words = [str(shown)] if not isinstance(shown, gainful.Ranker) else []
     if hasattr(shown, "_repr_html_"):
         words.append(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", shown._repr_html_())))
+    assert words
     for text in words:
+        assert re.search(r"\d\.\d{3}", text)
         if make in CHOSEN:
             assert f"{SAYS} {CHOSEN[make]}" in " ".join(text.split())
             assert "expect less on others" in " ".join(text.split())

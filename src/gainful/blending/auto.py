@@ -60,9 +60,9 @@ class Auto(BlendedRanker):
 
     It looks at the data (rows, features, grades, missing values), starts with rankers that are good
     and cheap, with settings that suit the size of the data, then draws further settings of those that do well. Each is
-    trained on query folds, as in :class:`Blend`; with very little time for the size of the data, on the first fold
-    alone. The search ends with the budget, or when 24 rankers in a row have not raised the out-of-fold metric. Queries
-    of ``eval_set`` are added to the training queries.
+    trained on query folds, as in :class:`Blend`; with very little time for the size of the data, once: tested on the
+    first fold, validated on the second. The search ends with the budget, or when 24 rankers in a row have not raised
+    the out-of-fold metric. Queries of ``eval_set`` are added to the training queries.
 
     Ctrl-C keeps the blend of what has been trained so far.
 

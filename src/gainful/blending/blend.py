@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from gainful.blending.folds import (
 )
 from gainful.blending.leaderboard import Leaderboard, Row
 from gainful.blending.members import Member, blend_out_of_fold, pack_models, stored_factors, unpack_models
-from gainful.blending.weights import RULES, best_member, choose_weights, errors_below, mean_and_error
+from gainful.blending.weights import RULES, best_member, choose_weights, errors_below, may_count, mean_and_error
 from gainful.compute.randomness import seed_from
 from gainful.data.dataset import Dataset, RankingData, join_pieces
 from gainful.data.limits import refuse_extremes
@@ -170,12 +170,11 @@ class BlendedRanker(Ranker):
         with monitor:
             self._train(folds, members, clock, monitor)
         scores = self._finish(folds, members, monitor, clock)
-        if self.folds is not None:  # in the order of the rows given
-            cut = whole.n_rows
-            ends = [whole.to_input_order(scores[:cut])]
-            ends += [] if valid is None else [valid.to_input_order(scores[cut:])]
-            scores = np.concatenate(ends)
-        self.out_of_fold_scores_ = scores
+        ends = []  # in the order of the rows given
+        if self.folds is not None:
+            ends, scores = [whole.to_input_order(scores[: whole.n_rows])], scores[whole.n_rows :]
+        ends += [] if valid is None else [valid.to_input_order(scores)]
+        self.out_of_fold_scores_ = np.concatenate(ends or [scores])
 
     def _train(self, folds: QueryFolds, members: list[Member], clock: Clock, monitor: Monitor) -> None:
         for batch in self._batches(folds, members, monitor, clock):
@@ -232,10 +231,13 @@ class BlendedRanker(Ranker):
             results = fit_folds(folds, [job for _, job in jobs], clock, self.n_jobs) if jobs else []
             growing = []
             for (fits, job), result in zip(jobs, results, strict=True):
-                if isinstance(result, FoldFit) and job.before is not None:
-                    fits[fits.index(job.before)] = result
-                    if len(result.curve) > len(job.before.curve) and fits not in growing:
-                        growing.append(fits)
+                assert job.before is not None
+                if isinstance(result, Exception) and not self.drops:
+                    raise _naming(spec_of(job.ranker), result) from result
+                grown = result if isinstance(result, FoldFit) else replace(job.before, complete=False)
+                fits[fits.index(job.before)] = grown
+                if len(grown.curve) > len(job.before.curve) and fits not in growing:
+                    growing.append(fits)
 
     @staticmethod
     def _end_folds(folds: QueryFolds, fits: list[FoldFit], clock: Clock) -> list[FoldFit]:
@@ -270,9 +272,16 @@ class BlendedRanker(Ranker):
         """Tell the monitor about a new member; True if training is to end."""
         remaining, value = [each for each in members if not each.dropped], None
         if remaining:
-            _, values = blend_out_of_fold(remaining, folds, self._weigh, self._validation_metric())
+            _, values = self._measure(remaining, folds)
             value = mean_and_error(values, folds.data.query_weights)[0]
         return monitor.step(validation=value, member=member.spec)
+
+    def _measure(self, members: Sequence[Member], folds: QueryFolds) -> tuple[Array, Array]:
+        """The out-of-fold scores of the blend of those members that may count, and the metric of each query."""
+        if isinstance(self.weights, str):
+            enough = may_count(self.weights, np.array([each.kept_values for each in members]), folds.data.query_weights)
+            members = [member for member, counts in zip(members, enough, strict=True) if counts]
+        return blend_out_of_fold(members, folds, self._weigh, self._validation_metric())
 
     def _weigh(self, values: Array, query_weights: Array | None) -> Array:
         """The weights of members with these values."""
@@ -291,8 +300,7 @@ class BlendedRanker(Ranker):
             text = "; ".join(reasons[:REASONS]) or "the time was over before the first"
             raise DataError(f"{type(self).__name__} could train no member ({text})")
         weights = self._weigh(np.array([member.kept_values for member in remaining]), query_weights).tolist()
-        measure = self._validation_metric()
-        scores, values = blend_out_of_fold(remaining, folds, self._weigh, measure)
+        scores, values = self._measure(remaining, folds)
         rows, shares = [], iter(weights)
         for member in members:
             weight = 0.0 if member.dropped else next(shares)
@@ -308,7 +316,8 @@ class BlendedRanker(Ranker):
         measured_on_validation = self.folds is None and folds.valid(0) is not None
         used_for = self._chosen_by_validation(remaining) if measured_on_validation else ""
         n_models = len(self._models)
-        self.leaderboard_ = Leaderboard.of_values(measure.name, values, rows, query_weights, n_models, used_for)
+        name = self._validation_metric().name
+        self.leaderboard_ = Leaderboard.of_values(name, values, rows, query_weights, n_models, used_for)
         monitor.best_iteration = len(monitor.history)
         for member in self.members_:
             show_kept(f"member {member.spec}", member.warnings, stacklevel=5)  # the caller of fit, behind its decorator
@@ -406,7 +415,8 @@ class Blend(BlendedRanker):
         file
     weights_ : their weights
     leaderboard_ : all members with their out-of-fold metric, weight and time, and the blend
-    out_of_fold_scores_ : the blend's, one per training row (then those of ``eval_set``); not in a model file
+    out_of_fold_scores_ : the blend's, one per training row, then those of ``eval_set``; with ``folds=None`` of the
+        rows of ``eval_set`` alone. Not in a model file
     """
 
     members: Any = parameter(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from queue import Empty, SimpleQueue
@@ -229,7 +230,8 @@ def _fit_one(folds: QueryFolds, job: Job, clock: Clock, n_threads: int) -> FoldF
     if clock.too_late_for(job.seconds):
         return None
     began, before = time.perf_counter(), job.before
-    model = clone(job.ranker) if before is None else before.model
+    # a copy: a fit may outlive the time that is left for its end
+    model = clone(job.ranker) if before is None else deepcopy(before.model)
     grows = isinstance(model, TreeRanker) and folds.trained > 1
     if grows:
         model._keeps_all_trees = True  # all folds together decide on their number
@@ -259,7 +261,7 @@ def _fit_one(folds: QueryFolds, job: Job, clock: Clock, n_threads: int) -> FoldF
         model._release_data()
     seconds = time.perf_counter() - began
     if before is not None:
-        return replace(before, curve=curve, seconds=before.seconds + seconds)
+        return replace(before, model=model, curve=curve, seconds=before.seconds + seconds, complete=not cut)
     return FoldFit(job.fold, model, scores, valid_scores, scores, seconds, not cut, curve, tuple(notes))
 
 

@@ -64,7 +64,7 @@ class Growth:
     rate: float = 1.0
     roomy: bool = True  # whether there is time for rankers with a tree per grade
     longer: float = 1.0
-    bagged: bool = True  # whether a ranker is trained on every fold, or on the first one alone
+    bagged: bool = True  # whether a ranker is trained for every fold, or for the first one alone
     n_leaves: int | None = None  # per tree, where a probe has found out what suits the data
 
     @classmethod

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
-from gainful.blending.weights import mean_and_error
+from gainful.blending.weights import counting, mean_and_error
 from gainful.data.rows import Array
 from gainful.display import html, plots
 from gainful.errors import plural
@@ -74,9 +72,9 @@ class Leaderboard:
         for row, values in members:
             difference, its_error = mean_and_error(blend - values, query_weights)
             facts = asdict(row) | dict(zip(("mean", "error"), mean_and_error(values, query_weights), strict=True))
-            facts |= {"queries": int(np.isfinite(values).sum())}
+            facts |= {"queries": int(counting(values, query_weights).sum())}
             rows.append(Row(**(facts | {"difference": difference, "difference_error": its_error})))
-        queries = int(np.isfinite(blend).sum())
+        queries = int(counting(blend, query_weights).sum())
         rows.sort(key=lambda row: (row.queries < queries, row.mean != row.mean, -row.mean))
         whole = Row("blend", mean, error, 1.0, sum(row.seconds for row in rows), models, queries=queries)
         return cls(metric, queries, whole, tuple(rows), used_for)
@@ -99,7 +97,7 @@ class Leaderboard:
         """The result in one sentence or two; ± are standard errors."""
         models = plural(self.blend.models, "model")
         if not math.isfinite(self.blend.mean):
-            return f"A blend of {models}; no query was left out to measure it on."
+            return f"A blend of {models}; there is no query left out on which it could be measured."
         text = f"The blend of {models} reaches {self.quality}"
         measured = [row for row in self.members if math.isfinite(row.mean) and row.queries == self.queries]
         if not measured:  # each member scored some of them
@@ -107,9 +105,11 @@ class Leaderboard:
         best = measured[0]
         chosen = f" (chosen on them from {len(measured)}: expect less on others)" if len(measured) > 1 else ""
         text += f"; the best single ranker, {family_of(best.name)}, {best.mean:.4f}{chosen}"
-        standard = next((row for row in measured if family_of(row.name) == "lambdamart"), None)
+        standards = [row for row in measured if family_of(row.name) == "lambdamart"]
+        standard = standards[0] if standards else None
         if standard is not None and standard is not best:
-            text += f"; lambdamart, LightGBM's lambdarank, {standard.mean:.4f}"
+            chosen = f" (the best of {len(standards)} on them: expect less on others)" if len(standards) > 1 else ""
+            text += f"; lambdamart, LightGBM's lambdarank, {standard.mean:.4f}{chosen}"
         other = standard or best
         if not math.isfinite(other.difference_error) or other.weight == 1.0:  # then it is the blend
             return f"{text}."

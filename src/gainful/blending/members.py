@@ -80,10 +80,11 @@ class Member:
 def blend_out_of_fold(
     members: Sequence[Member], folds: QueryFolds, weigh: Callable[[Array, Array | None], Array], metric: Metric
 ) -> tuple[Array, Array]:
-    """The scores of the blend, and the metric of each query; NaN where no member scored them.
+    """The scores of the blend, and the metric of each query; NaN where a member did not score them.
 
     ``weigh`` makes weights of the members from their values and the weights of the queries. Each fold is scored with
-    those by the queries that validate the models it tests: it has no say in them.
+    those by the queries that validate the models it tests: it has no say in them. Time may have ended before a member
+    was trained on all folds; the others would be another blend.
     """
     data, query_weights = folds.data, folds.data.query_weights
     scores, values = np.full(data.n_rows, np.nan), np.full(data.n_queries, np.nan)
@@ -92,9 +93,8 @@ def blend_out_of_fold(
         validated = np.array([member.validation_values[queries] for member in members])
         weights = weigh(validated, None if query_weights is None else query_weights[queries])
         weighed = [(weight, member.scores[rows]) for weight, member in zip(weights, members, strict=True)]
-        parts = [weight * part for weight, part in weighed if weight > 0.0 and np.isfinite(part).all()]
-        if parts:
-            scores[rows] = np.sum(parts, axis=0)
+        if all(np.isfinite(part).all() for _, part in weighed):
+            scores[rows] = np.sum([weight * part for weight, part in weighed if weight > 0.0], axis=0)
             values[folds.tested(fold)] = metric.per_query(scores[rows], folds.test(fold))
     return scores, values
 

@@ -12,16 +12,19 @@ FARTHEST = 4.0  # standard errors below the best, beyond which a member would co
 CLEARLY = 4.0  # standard errors above it, where fewer queries were scored
 
 
+def counting(values: Array, weights: Array | None) -> Array:
+    """Which values count: those that are no NaN, of queries with a weight above 0."""
+    return np.isfinite(values) if weights is None else np.isfinite(values) & (weights > 0.0)
+
+
 def mean_and_error(values: Array, weights: Array | None = None) -> tuple[float, float]:
-    """The mean over queries and its standard error; NaN values do not count."""
-    known = np.isfinite(values)
+    """The mean over queries and its standard error; NaN values and queries of weight 0 do not count."""
+    known = counting(values, weights)
     if not known.any():
         return float("nan"), float("nan")
     some = values[known]
     share = np.ones(len(some)) if weights is None else weights[known]
     total = share.sum()
-    if total <= 0.0:
-        return float("nan"), float("nan")
     mean = float(share @ some / total)
     n = len(some)
     if n < 2:
@@ -42,7 +45,7 @@ def errors_below(values: Array, best: Array, weights: Array | None = None) -> fl
 
 def best_member(values: Array, weights: Array | None = None) -> int:
     """The member with the highest mean among those with the most queries."""
-    counts = np.isfinite(values).sum(axis=1)
+    counts = counting(values, weights).sum(axis=1)
     means = [
         mean_and_error(row, weights)[0] if n == counts.max() else -np.inf for row, n in zip(values, counts, strict=True)
     ]
@@ -57,17 +60,22 @@ def choose_weights(rule: str, values: Array, query_weights: Array | None = None)
     members count, good ones more. By these two, members that scored fewer queries than the best do not count: their
     errors are wide.
     """
-    if query_weights is not None:
-        values, query_weights = values[:, query_weights > 0.0], query_weights[query_weights > 0.0]
-    covered = np.isfinite(values).sum(axis=1)  # all 0 where no query was left out
-    if rule == "uniform" or not covered.any():
+    if rule == "uniform" or not counting(values, query_weights).any():  # no query was left out
         raw = np.ones(len(values))
     else:
-        leader = _leader(values, query_weights)
-        below = np.array([max(0.0, errors_below(row, values[leader], query_weights)) for row in values])
+        best = values[_leader(values, query_weights)]
+        below = np.array([max(0.0, errors_below(row, best, query_weights)) for row in values])
         raw = (below <= WITHIN).astype(np.float64) if rule == "within" else np.exp(-below) * (below <= FARTHEST)
-        raw[covered < covered[leader]] = 0.0
+        raw *= may_count(rule, values, query_weights)
     return np.asarray(raw / raw.sum())
+
+
+def may_count(rule: str, values: Array, query_weights: Array | None = None) -> Array:
+    """Which members have scored as many queries as the best; by "uniform", all."""
+    covered = counting(values, query_weights).sum(axis=1)
+    if rule == "uniform" or not covered.any():
+        return np.ones(len(values), dtype=bool)
+    return np.asarray(covered >= covered[_leader(values, query_weights)])
 
 
 def _leader(values: Array, query_weights: Array | None) -> int:
@@ -75,7 +83,7 @@ def _leader(values: Array, query_weights: Array | None) -> int:
 
     So where time ends, the first member that is whole does not win against better ones that are not.
     """
-    counts = np.isfinite(values).sum(axis=1)
+    counts = counting(values, query_weights).sum(axis=1)
     leader = best_member(values, query_weights)
     while True:
         fewer = [i for i, n in enumerate(counts) if n < counts[leader]]

@@ -418,9 +418,10 @@ def _warn_if_shifted(slots: Slots, weight: Array) -> None:
 def _warn_if_skewed(sums: Sums) -> None:
     """Warn if the estimate cannot be close to normal, as by the differences of paired tests."""
     if skewed(_influence(sums, np.ones(len(sums.pages)))[1][:, None])[0]:
+        bootstrap = wording('interval="bootstrap"', "--interval bootstrap")
         warnings.warn(
-            "a few large weighted rewards decide the estimate, so its normal interval is too short on one side; take "
-            "the interval 'bootstrap'",
+            "a few large weighted rewards decide the estimate, so its normal interval is too short on one side; that of "
+            f"{bootstrap} is not",
             DataWarning,
             stacklevel=3,
         )

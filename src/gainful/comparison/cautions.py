@@ -185,8 +185,8 @@ def _about_searches(comparison: Comparison) -> list[str]:
         return []
     spent = [f"{label} ({trials} of {parameters} parameters)" for label, (trials, parameters) in found.items()]
     return [
-        f"Few trials: {_names(spent)}. With fewer than {TRIALS_PER_PARAMETER} trials per parameter another seed of the "
-        "search may choose other parameters, and marks may come and go with it. Try other seeds, or give more trials."
+        f"Few trials: {_names(spent)}. With fewer than {TRIALS_PER_PARAMETER} trials per parameter, others may choose "
+        "other parameters, and marks may come and go with them. Give more trials."
     ]
 
 
