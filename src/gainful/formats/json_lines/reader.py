@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ import pyarrow as pa
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
 from gainful.errors import DataError, FormatError, plural, shorten
-from gainful.formats.files import Chunk, PathLike, reason, text_chunks
+from gainful.formats.files import Chunk, PathLike, errors_of, reason, text_chunks
 from gainful.formats.limits import MemoryLimit
 from gainful.formats.sidecars import find_sidecars
 from gainful.formats.table.columns import Column, Columns, check_columns, columns_of_plan
@@ -59,7 +58,7 @@ def read(
     )  # fmt: skip
     wanted = check_columns(columns, merge, "JSON Lines")
     limit = MemoryLimit(path, max_bytes)
-    with _errors_of(path):
+    with errors_of(path):
         table = load(path, limit)
         return to_data(table, plan_table(table, wanted), wanted, merge, ids_are_text=False, limit=limit, beside=beside)
 
@@ -77,20 +76,9 @@ def columns(
     """The columns with their roles; options as in :func:`read`."""
     beside = find_sidecars(path, sidecars, query_id)
     given = check_columns(Columns(**wanted, needs_qid=not beside.name_queries), merge, "JSON Lines")
-    with _errors_of(path):
+    with errors_of(path):
         table = load(path, MemoryLimit(path, max_bytes))
         return columns_of_plan(table.schema, plan_table(table, given), given)
-
-
-@contextmanager
-def _errors_of(path: PathLike) -> Iterator[None]:
-    """Name the file in errors of the block."""
-    try:
-        yield
-    except FormatError:
-        raise
-    except DataError as error:
-        raise FormatError(str(error), path=path) from None
 
 
 def load(path: PathLike, limit: MemoryLimit) -> pa.Table:
