@@ -172,10 +172,9 @@ class TuneResult:
 
     def to_json(self, path: str | Path) -> None:
         """Write :meth:`to_dict` as JSON."""
-        from gainful.formats.files import atomic_write
+        from gainful.formats.files import write_text
 
-        with atomic_write(path) as file:
-            file.write(json.dumps(self.to_dict(), indent=1).encode())
+        write_text(path, json.dumps(self.to_dict(), indent=1))
 
 
 def _short(value: Any) -> str:
