@@ -113,10 +113,10 @@ def _parse(path: PathLike, chunk: Chunk, first_line: int) -> pa.Table:
     text = chunk.buf[chunk.start : chunk.stop].tobytes()
     n_rows = check_lines(path, text, first_line)
     try:
-        table = _read(text)
+        table = read_objects(text)
         dated = [field for field in table.schema if _holds_time(field.type)]
         if dated:  # Arrow takes texts that look like dates for dates
-            table = _read(text, pa.schema([pa.field(field.name, _as_text(field.type)) for field in dated]))
+            table = read_objects(text, pa.schema([pa.field(field.name, _as_text(field.type)) for field in dated]))
     except (pa.ArrowException, MemoryError) as error:
         raise error_in(path, text, first_line, error) from None
     if table.num_rows != n_rows:  # several values in a line
@@ -162,13 +162,14 @@ def _first_byte(text: bytes, at: int) -> bytes:
     return text[at : len(text) if end < 0 else end].strip(b" \t\r")[:1]
 
 
-def _read(text: bytes, schema: pa.Schema | None = None) -> pa.Table:
+def read_objects(text: bytes, schema: pa.Schema | None = None, **parse: Any) -> pa.Table:
+    """One object per line as the rows of a table; ``parse`` are further options of Arrow's parser."""
     from pyarrow import json as arrow_json
 
     return arrow_json.read_json(
         pa.BufferReader(pa.py_buffer(text)),
         read_options=arrow_json.ReadOptions(block_size=BLOCK_BYTES),
-        parse_options=arrow_json.ParseOptions(explicit_schema=schema, newlines_in_values=False),
+        parse_options=arrow_json.ParseOptions(explicit_schema=schema, newlines_in_values=False, **parse),
     )
 
 
