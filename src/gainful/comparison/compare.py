@@ -10,7 +10,7 @@ from typing import Any
 from gainful.comparison.baselines import Baseline, TestedRows
 from gainful.comparison.contestants import refuse_data_as_rankers, resolve_rankers
 from gainful.comparison.further import Choices
-from gainful.comparison.job import ComparisonJob, ProgressCallback, check_settings
+from gainful.comparison.job import ComparisonJob, ProgressCallback, check_comparison
 from gainful.comparison.protocol import as_splits, division, take_times_out, without_idle_queries
 from gainful.comparison.result import Comparison
 from gainful.comparison.segments import take_segments_out
@@ -117,9 +117,7 @@ def compare(
     refuse_data_as_rankers(rankers, data)
     entered = resolve_rankers(rankers, measures[0] if measures else None)
     models = {label: model for label, (model, _) in entered.items()}
-    check_settings(models, measures, tests, baseline, alpha, seed)
-    for model in models.values():
-        model._check_parameters()
+    check_comparison(models, measures, tests, baseline, alpha, seed)
     options = read_options or {}
     with read_options_words():
         parts = open_parts(data, valid=valid, test=test, time=time, segments=column, **options)

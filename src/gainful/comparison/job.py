@@ -84,9 +84,7 @@ class ComparisonJob:
         choices: Choices | None = None,
         explain: bool = False,
     ):
-        check_settings(models, metrics, tests, baseline, alpha, seed)
-        for model in models.values():
-            model._check_parameters()
+        check_comparison(models, metrics, tests, baseline, alpha, seed)
         self.models, self.splits = models, splits
         self.metrics, self.curve = tuple(dict.fromkeys(metrics)), curve
         self.tests, self.baseline, self.alpha, self.seed = tests, baseline, alpha, seed
@@ -334,6 +332,20 @@ class ComparisonJob:
         )
 
 
+def check_comparison(
+    models: Mapping[str, Ranker | Baseline],
+    metrics: Sequence[Metric],
+    tests: Sequence[str],
+    baseline: str | None,
+    alpha: float,
+    seed: int = 0,
+) -> None:
+    """Refuse wrong settings before any data is read."""
+    check_settings(models, metrics, tests, baseline, alpha, seed)
+    for model in models.values():
+        model._check_parameters()
+
+
 def check_settings(
     labels: Collection[str],
     metrics: Sequence[Metric],
@@ -342,7 +354,7 @@ def check_settings(
     alpha: float,
     seed: int,
 ) -> None:
-    """Refuse wrong settings of any comparison, before any data is read."""
+    """Refuse wrong settings of any comparison."""
     if not metrics:
         raise ParameterError("no metric to compare by; name at least one")
     for name in tests:
