@@ -8,14 +8,14 @@ import pytest
 from commands import call, refused
 
 import gainful
-from gainful.data.pairs import PreferredPairs
+from graded_pairs import pairs_of_grades
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pairs")
     data = gainful.make_artificial(60, n_docs=8, n_features=4, seed=2)
-    data = data.with_pairs(PreferredPairs.of_grades(data.y, data.offsets))
+    data = data.with_pairs(pairs_of_grades(data.y, data.offsets))
     gainful.write(data, folder / "all.txt", pairs=folder / "all.csv")
     gainful.write(data[:40], folder / "train.txt", pairs=folder / "train.csv")
     gainful.write(data[40:], folder / "valid.txt", pairs=folder / "valid.csv")

@@ -14,6 +14,7 @@ from gainful import RankingData
 from gainful.data.pairs import PreferredPairs
 from gainful.data.query_weights import pair_counts
 from gainful.errors import DataError, ParameterError
+from graded_pairs import pairs_of_grades
 
 X = np.arange(12.0).reshape(6, 2)
 QID = ["a", "b", "a", "b", "a", "b"]  # rows of a: 0, 2, 4; of b: 1, 3, 5
@@ -124,7 +125,7 @@ def graded():
 
 @pytest.fixture(scope="module")
 def data(graded):
-    return graded.with_pairs(PreferredPairs.of_grades(graded.y, graded.offsets))
+    return graded.with_pairs(pairs_of_grades(graded.y, graded.offsets))
 
 
 def test_all_pairs_of_grades(graded, data):
@@ -137,7 +138,7 @@ def test_all_pairs_of_grades(graded, data):
 def test_pairs_follow_their_queries_into_any_selection(graded, data):
     for chosen in (slice(3, 7), [5, 0, 11], np.arange(12) % 2 == 0, 4):
         part = graded[chosen]
-        assert data[chosen].pairs.equals(PreferredPairs.of_grades(part.y, part.offsets))
+        assert data[chosen].pairs.equals(pairs_of_grades(part.y, part.offsets))
         assert not data[chosen].y.any()
 
 

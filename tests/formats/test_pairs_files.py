@@ -10,6 +10,7 @@ from gainful.data.pairs import PreferredPairs
 from gainful.errors import FormatError, ParameterError
 from gainful.formats.convert import iter_blocks
 from gainful.formats.pairs import read_pairs
+from graded_pairs import pairs_of_grades
 
 LETOR = "0 qid:7 1:1\n0 qid:7 1:2\n2 qid:7 1:3\n0 qid:x 1:4\n1 qid:x 1:5\n"
 TABLE = "qid,doc_id,f\n7,a,1\n7,b,2\n7,c,3\nx,a,4\nx,d,5\n"
@@ -53,7 +54,7 @@ def test_pairs_of_other_queries_belong_to_other_files(tmp_path):
 
 def test_shards_each_take_their_own_pairs(tmp_path):
     data = gainful.make_artificial(8, n_docs=4, n_features=2, seed=1)
-    data = data.with_pairs(PreferredPairs.of_grades(data.y, data.offsets))
+    data = data.with_pairs(pairs_of_grades(data.y, data.offsets))
     (tmp_path / "shards").mkdir()
     for i in range(2):
         part = data[4 * i : 4 * i + 4]
@@ -72,7 +73,7 @@ def test_shards_each_take_their_own_pairs(tmp_path):
 @pytest.mark.parametrize("ids", [False, True])
 def test_writing_then_reading_is_the_identity(tmp_path, suffix, ids):
     graded = gainful.make_artificial(6, n_docs=5, n_features=3, seed=2)
-    pairs = PreferredPairs.of_grades(graded.y, graded.offsets)
+    pairs = pairs_of_grades(graded.y, graded.offsets)
     weight = np.random.default_rng(1).random(len(pairs)) if ids else pairs.weight
     data = graded.with_pairs(PreferredPairs(pairs.better, pairs.worse, weight, pairs.starts))
     data = data.replace(doc_ids=np.array([f"d {i},{i}" for i in range(data.n_rows)])) if ids else data
@@ -153,6 +154,6 @@ def test_what_reads_in_parts_refuses_pairs(tmp_path):
 
 def test_a_file_may_mean_many_rows(tmp_path):
     data = gainful.make_artificial(50, n_docs=30, n_features=2, seed=5)
-    preferred = data.with_pairs(PreferredPairs.of_grades(data.y, data.offsets))
+    preferred = data.with_pairs(pairs_of_grades(data.y, data.offsets))
     gainful.write(preferred, "long.gnf", pairs="long.csv")
     assert read_pairs("long.csv", data).equals(preferred.pairs)

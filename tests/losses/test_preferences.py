@@ -10,9 +10,9 @@ import pytest
 import gainful
 from gainful import RankingData
 from gainful.compute.query_loop import gradient_and_curvature, values_and_gradient
-from gainful.data.pairs import PreferredPairs
 from gainful.errors import ParameterError
 from gainful.losses.preferences import PairFill, WeighedPairs
+from graded_pairs import pairs_of_grades
 
 COSTS = {
     "pairwise-hinge": lambda d: max(0.0, 1.0 - d),
@@ -87,7 +87,7 @@ def test_all_pairs_of_the_grades_give_the_loss_on_grades(name, weighted):
     graded = gainful.make_artificial(30, n_docs=12, n_features=3, seed=5)
     if weighted:
         graded = graded.replace(document_weights=np.random.default_rng(2).random(graded.n_rows))
-    data = graded.with_pairs(PreferredPairs.of_grades(graded.y, graded.offsets))
+    data = graded.with_pairs(pairs_of_grades(graded.y, graded.offsets))
     chosen, scores = gainful.loss(name), np.random.default_rng(1).normal(size=data.n_rows)
     pairs, grades = (values_and_gradient(chosen.bind_to(one), one.offsets, scores) for one in (data, graded))
     for ours, theirs in zip(pairs, grades, strict=True):

@@ -19,6 +19,7 @@ from gainful.linear.risk import LinearRisk
 from gainful.rankers.frank import FidelityLoss, FidelityOfPreferences
 from gainful.rankers.rankboost import exponential_loss
 from gainful.rankers.thresholds import CriticalPairs, weigh_preferences
+from graded_pairs import pairs_of_grades
 
 SETTINGS = [
     ("ranksvm", {}),
@@ -39,7 +40,7 @@ NETS = [("ranknet-net", {}), ("neural", {"loss": "pairwise-squared-hinge"}), ("l
 
 
 def as_preferences(data):
-    return data.with_pairs(PreferredPairs.of_grades(data.y, data.offsets))
+    return data.with_pairs(pairs_of_grades(data.y, data.offsets))
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +85,7 @@ def test_the_same_for_nets(name, params, train, valid):
 def test_sparse_rows_in_any_order_with_pairs_by_input_row(train, valid):
     order = np.random.default_rng(4).permutation(train.n_rows)
     place = np.argsort(order)
-    pairs = PreferredPairs.of_grades(train.y, train.offsets)
+    pairs = pairs_of_grades(train.y, train.offsets)
     given = np.column_stack([place[pairs.better], place[pairs.worse]])
     for X in (train.X[order], sparse.csr_matrix(train.X[order])):
         model = gainful.RankSVM(tol=1e-8).fit(X, pairs=given, qid=train.qid[order])
@@ -103,7 +104,7 @@ def test_blocks_of_queries_give_the_model_of_the_whole(train, valid):
 
 
 def test_a_weight_counts_as_copies_of_the_pair(train, valid):
-    pairs = PreferredPairs.of_grades(train.y, train.offsets)
+    pairs = pairs_of_grades(train.y, train.offsets)
     n = np.arange(len(pairs)) % 3 + 1
     rows = np.column_stack([pairs.better, pairs.worse])
     once, copies = np.column_stack([rows, n]), np.repeat(rows, n, axis=0)
@@ -113,7 +114,7 @@ def test_a_weight_counts_as_copies_of_the_pair(train, valid):
 
 def test_noisy_judgments_are_learned_from(train, valid):
     """A quarter of all pairs is reversed, so that pairs contradict each other through cycles."""
-    pairs = PreferredPairs.of_grades(train.y, train.offsets)
+    pairs = pairs_of_grades(train.y, train.offsets)
     wrong = np.random.default_rng(3).random(len(pairs)) < 0.25
     rows = np.column_stack([np.where(wrong, pairs.worse, pairs.better), np.where(wrong, pairs.better, pairs.worse)])
     for name in ("ranksvm", "gbrank", "rankboost", "frank", "ranknet"):

@@ -33,15 +33,13 @@ def lists(
 
     Log the lists that are shown with a column clicked (0 or 1), and give them to interleave analyse.
     """
-    import csv
-    import io
-
     import numpy as np
 
     from gainful.cli.console import say
     from gainful.clicks.interleaving import interleave
+    from gainful.comparison.result import csv_text
     from gainful.errors import DataError, plural
-    from gainful.formats.files import atomic_write, refuse_unwritable
+    from gainful.formats.files import refuse_unwritable, write_text
     from gainful.formats.trec import read_run
 
     refuse_unwritable(output)
@@ -49,9 +47,7 @@ def lists(
     both = [query for query in first if query in second]
     if not both:
         raise DataError(f"{a} and {b} have no query in common")
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("impression", "query", "position", "document", "credit"))
+    rows: list[tuple[Any, ...]] = []
     rng = np.random.default_rng(seed)
     impression = 0
     for query in both:
@@ -60,9 +56,8 @@ def lists(
             shown = interleave(best_of_a, best_of_b, method, length=length, seed=rng)
             impression += 1
             for place, (document, credit) in enumerate(zip(shown.documents, shown.credit, strict=True)):
-                writer.writerow((impression, query, place + 1, document, f"{credit:.9g}"))
-    with atomic_write(output) as file:
-        file.write(text.getvalue().encode())
+                rows.append((impression, query, place + 1, document, f"{credit:.9g}"))
+    write_text(output, csv_text(("impression", "query", "position", "document", "credit"), rows))
     left = len(first) + len(second) - 2 * len(both)
     rest = f"; {plural(left, 'query', 'queries')} of one run alone left out" if left else ""
     say(f"{output}: {plural(impression, 'list')} for {plural(len(both), 'query', 'queries')}{rest}")

@@ -374,12 +374,11 @@ class _Figures:
     def show(self, per_query: bool, csv: Path | None, json: bool) -> None:
         from gainful.cli.console import print_json, stdout
         from gainful.comparison.result import csv_text
-        from gainful.formats.files import atomic_write
+        from gainful.formats.files import write_text
 
         if csv is not None:
             rows = zip(self.query_ids.tolist(), *(values.tolist() for values in self.values.values()), strict=True)
-            with atomic_write(csv) as file:
-                file.write(csv_text(["query", *self.values], rows).encode())
+            write_text(csv, csv_text(["query", *self.values], rows))
         if not json:
             stdout().print(_metric_table(self, per_query))
             return

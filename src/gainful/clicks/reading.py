@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -17,8 +16,8 @@ from gainful.clicks.page_text import TEXT_FORMS, read_pages
 from gainful.clicks.pages import ROWS_AT_ONCE, check_policies, position_codes
 from gainful.clicks.tables import FORMATS, ClickTable, format_of
 from gainful.data.rows import Array, chunks
-from gainful.errors import DataError, FormatError, ParameterError, UnknownNameError, option, shorten
-from gainful.formats.files import PathLike, reason
+from gainful.errors import DataError, UnknownNameError, option, shorten
+from gainful.formats.files import PathLike, errors_of, reason
 from gainful.formats.letor.lines import read_number
 from gainful.formats.limits import MemoryLimit
 
@@ -79,7 +78,7 @@ def read_clicks(
     is_path = isinstance(source, (str, os.PathLike))
     where: Any = source if is_path else None
     limit = MemoryLimit("the click log" if where is None else where, max_bytes)
-    with _errors_of(where):
+    with errors_of(where):
         if is_path and format_of(where, format) in TEXT_FORMS:
             builder = _read_text(where, format_of(where, format), limit)
         else:
@@ -91,17 +90,6 @@ def read_clicks(
         log = builder.build(repeats=repeats, holes=holes)
     log.mended.warn("the click log" if where is None else os.fspath(where))
     return log
-
-
-@contextmanager
-def _errors_of(path: PathLike | None) -> Iterator[None]:
-    """Name the file in errors of the block."""
-    try:
-        yield
-    except (FormatError, ParameterError):
-        raise
-    except DataError as error:
-        raise FormatError(str(error), path=path) from None
 
 
 # -- text --------------------------------------------------------------------------------------------------------------
@@ -210,7 +198,7 @@ def _read_table(
         row += part.num_rows
         limit.check(builder.bytes_needed, "the first part of the log", so_far=True)
     if events is not None:
-        with _errors_of(events_path):
+        with errors_of(events_path):
             _read_events(builder, events, clicks)
     elif "action" in roles and "clicked" not in roles and not builder.n_rows:
         raise DataError(
@@ -413,7 +401,7 @@ def read_click_events(source: Any, given: Mapping[str, Named]) -> Iterator[tuple
     A column ``clicked`` or ``action`` tells clicks from other rows; without either, every row is a click.
     """
     is_path = isinstance(source, (str, os.PathLike))
-    with _errors_of(source if is_path else None):
+    with errors_of(source if is_path else None):
         table = ClickTable.open(source, None, given, (), None)
         roles, row = _roles_of_events(table, ("page", "document")), 1
         for part in table.parts():

@@ -21,7 +21,7 @@ from gainful.clicks.rates import COEC, DocumentCTR, GlobalCTR, RankCTR
 from gainful.clicks.registry import CLICK_MODELS, click_model
 from gainful.data.rows import Array
 from gainful.errors import DataError, ParameterError, plural
-from gainful.formats.files import atomic_write
+from gainful.formats.files import write_text
 from gainful.parameters.constraints import Integer, Real, check_parameters
 from gainful.persistence.jsonable import plain
 from gainful.report import plots
@@ -143,8 +143,7 @@ class ClickReport:
             facts,
         )
         if path is not None:
-            with atomic_write(path) as file:
-                file.write(text.encode("utf-8"))
+            write_text(path, text)
         return text
 
 

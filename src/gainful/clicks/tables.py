@@ -153,37 +153,35 @@ def _open_csv(
 
 def _open_json(path: PathLike, given: Mapping[str, Named], features: tuple[str, ...]) -> ClickTable:
     import pyarrow as pa
-    from pyarrow import json as arrow_json
 
-    from gainful.formats.json_lines.reader import BLOCK_BYTES, check_lines, error_in
+    from gainful.formats.json_lines.reader import check_lines, error_in, read_objects
 
     kinds = _json_kinds(path, [*(one for one in given.values() if isinstance(one, str)), *features])
     roles = find_roles(list(kinds), given, features)
     schema = _nested_schema({name: kinds[name] for name in roles.all_columns})
-    parse = arrow_json.ParseOptions(
-        explicit_schema=schema, newlines_in_values=False, unexpected_field_behavior="ignore"
-    )
 
     def parts() -> Iterator[Any]:
-        line = 0
-        for chunk in text_chunks(path, PART_BYTES):
-            text = chunk.buf[chunk.start : chunk.stop].tobytes()
-            chunk.release()
+        for line, text in _texts(path):
             n_rows = check_lines(path, text, line)
             try:
-                table = arrow_json.read_json(
-                    pa.BufferReader(pa.py_buffer(text)),
-                    read_options=arrow_json.ReadOptions(block_size=BLOCK_BYTES),
-                    parse_options=parse,
-                )
+                table = read_objects(text, schema, unexpected_field_behavior="ignore")
             except (pa.ArrowException, MemoryError) as error:
                 raise error_in(path, text, line, error) from None
             if table.num_rows != n_rows:
                 raise error_in(path, text, line, ValueError("a line holds several values"))
-            line += text.count(b"\n")
             yield _flatten(table)
 
     return ClickTable(list(kinds), roles, parts)
+
+
+def _texts(path: PathLike) -> Iterator[tuple[int, bytes]]:
+    """Parts of a text, each of whole lines, and the number of lines before it."""
+    line = 0
+    for chunk in text_chunks(path, PART_BYTES):
+        text = chunk.buf[chunk.start : chunk.stop].tobytes()
+        chunk.release()
+        yield line, text
+        line += text.count(b"\n")
 
 
 def _json_kinds(path: PathLike, named: Sequence[str]) -> dict[str, Any]:
@@ -195,10 +193,7 @@ def _json_kinds(path: PathLike, named: Sequence[str]) -> dict[str, Any]:
     from gainful.formats.json_lines.reader import error_in
 
     found: dict[str, Any] = {}
-    line = 0
-    for chunk in text_chunks(path, PART_BYTES):
-        text = chunk.buf[chunk.start : chunk.stop].tobytes()
-        chunk.release()
+    for line, text in _texts(path):
         try:
             if not line:
                 for one in [one for one in text.split(b"\n", 2 * HEAD_LINES) if one.strip()][:HEAD_LINES]:
@@ -210,7 +205,6 @@ def _json_kinds(path: PathLike, named: Sequence[str]) -> dict[str, Any]:
                 _add_kinds(found, one)
         except (ValueError, RecursionError) as error:
             raise error_in(path, text, line, error) from None
-        line += text.count(b"\n")
         if not wanted:
             break
     return found

@@ -578,11 +578,10 @@ def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _write(text: str, path: str | Path | None) -> str:
-    from gainful.formats.files import atomic_write
+    from gainful.formats.files import write_text
 
     if path is not None:
-        with atomic_write(path) as file:
-            file.write(text.encode())
+        write_text(path, text)
     return text
 
 

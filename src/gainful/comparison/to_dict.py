@@ -131,21 +131,10 @@ def _columns(history: Any) -> dict[str, list[Any]]:
 
 
 def _test_to_dict(comparison: Comparison, t: PairedTest) -> dict[str, Any]:
+    facts = asdict(t)
     return {
-        "ranker": t.ranker,
-        "measure": t.measure,
-        "difference": t.difference,
-        "interval": t.interval,
-        "queries": t.n_queries,
-        "wins": t.wins,
-        "ties": t.ties,
-        "losses": t.losses,
-        "effect_size": t.effect_size,
-        "superiority": t.superiority,
-        "p": t.p,
-        "p_holm": t.p_holm,
-        "smallest_p": t.smallest_p,
-        "detectable": t.detectable,
+        "queries": facts.pop("n_queries"),
+        **facts,
         "significant": comparison.verdict(t.ranker, t.measure) != 0,
         "marked": t.measure in comparison.headings.values() and comparison.mark(t.ranker, t.measure) != 0,
     }

@@ -31,10 +31,7 @@ SAMPLE_ROWS = 4096
 SAMPLE_VALUES = 1 << 22  # in the dense sample of a sparse matrix; a wider matrix gives fewer rows
 SAMPLE_QUERIES = 64  # queries whose first and last rows are compared
 BLOCK_ROWS = 1 << 15  # rows of a column read at once
-MANY_GRADES, MANY_FRACTIONS = (
-    100,
-    32,
-)  # more distinct grades (integers, fractions) than this are scores
+MANY_GRADES, MANY_FRACTIONS = 100, 32  # more distinct grades (integers, fractions) than this are scores
 HIGH_GRADE = 31  # 2^g − 1 of a higher grade outweighs any number of lower ones
 SHARED_QUERIES = 20  # queries with the same id in training and validation data whose rows are compared
 NAMED = 3  # features named in a message
@@ -345,25 +342,16 @@ def _feature_findings(seen: _Glance, data: _CountedRows | None) -> Iterator[Find
         return
     steady = (_same(seen.X, seen.X[:1])).all(axis=0)
     leaks = [j for j in _grade_copies(seen.X, seen.y) if data is None or _grade_copies(data.column(j)[:, None], data.y)]
-    yield from _leaks(seen, leaks)
+    what = "{features} {is} the grade itself, or {rises} or {falls} exactly with it"
+    yield from _about(seen, leaks, "leak", what, "leave out what is not known at ranking time")
     others = np.setdiff1d(np.flatnonzero(~steady), leaks)
     yield from _identifiers(seen, data, others)
     yield from _tiny(seen, data, others)
     if data is not None:
         constant = _constant(data, np.flatnonzero(steady))
-        yield from _constants(seen, constant)
+        what = "{features} {has} the same value in every row and cannot help"
+        yield from _about(seen, constant, "constant-features", what, "harmless, but is this intended?")
         yield from _duplicates(seen, _duplicate_pairs(data, seen.X, np.setdiff1d(np.arange(seen.n_features), constant)))
-
-
-def _leaks(seen: _Glance, found: Sequence[int]) -> Iterator[Finding]:
-    if found:
-        yield _about(
-            seen,
-            found,
-            "leak",
-            "{features} {is} the grade itself, or {rises} or {falls} exactly with it",
-            "leave out what is not known at ranking time",
-        )
 
 
 def _identifiers(seen: _Glance, data: _CountedRows | None, columns: Array) -> Iterator[Finding]:
@@ -371,42 +359,19 @@ def _identifiers(seen: _Glance, data: _CountedRows | None, columns: Array) -> It
     whole = columns[((np.floor(X) == X) | np.isnan(X)).all(axis=0)]
     named = [j for j in whole if is_id_name(seen.name(j)) and len(np.unique(seen.X[:, j])) > 2]
     numbered = [] if seen.codes else _numbering(seen, data, np.setdiff1d(whole, named))
-    if named or numbered:
-        found = sorted({int(j) for j in (*named, *numbered)})
-        yield _about(
-            seen,
-            found,
-            "identifiers",
-            "{features} {looks} like identifiers or row numbers, which say nothing about new documents",
-            wording(
-                "leave them out of X (in a table, features=[…] names those to keep)",
-                "leave them out (of a table: --read features=… names those to keep)",
-            ),
-        )
+    what = "{features} {looks} like identifiers or row numbers, which say nothing about new documents"
+    advice = wording(
+        "leave them out of X (in a table, features=[…] names those to keep)",
+        "leave them out (of a table: --read features=… names those to keep)",
+    )
+    yield from _about(seen, sorted({int(j) for j in (*named, *numbered)}), "identifiers", what, advice)
 
 
 def _tiny(seen: _Glance, data: _CountedRows | None, columns: Array) -> Iterator[Finding]:
     suspects = columns[np.fmax.reduce(np.abs(seen.X[:, columns]), axis=0) < TINY]
     found = [j for j in suspects if data is None or np.fmax.reduce(np.abs(data.column(int(j)))) < TINY]
-    if found:
-        yield _about(
-            seen,
-            found,
-            "tiny-features",
-            f"{{features}} {{has}} no value beyond ±{TINY:g}, which trees take for 0",
-            "multiply such features by a large number",
-        )
-
-
-def _constants(seen: _Glance, found: Array) -> Iterator[Finding]:
-    if len(found):
-        yield _about(
-            seen,
-            found,
-            "constant-features",
-            "{features} {has} the same value in every row and cannot help",
-            "harmless, but is this intended?",
-        )
+    what = f"{{features}} {{has}} no value beyond ±{TINY:g}, which trees take for 0"
+    yield from _about(seen, found, "tiny-features", what, "multiply such features by a large number")
 
 
 def _duplicates(seen: _Glance, found: Sequence[tuple[int, int]]) -> Iterator[Finding]:
@@ -422,14 +387,16 @@ def _duplicates(seen: _Glance, found: Sequence[tuple[int, int]]) -> Iterator[Fin
         )
 
 
-def _about(seen: _Glance, found: Iterable[int], code: str, message: str, advice: str) -> Finding:
+def _about(seen: _Glance, found: Iterable[int], code: str, message: str, advice: str) -> Iterator[Finding]:
+    """A finding about these features, if there are any."""
     names = tuple(seen.name(int(j)) for j in found)
     one = len(names) == 1
     listed = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
     verbs = {"is": "are", "has": "have", "looks": "look", "rises": "rise", "falls": "fall"}
     features = f"feature {listed}" if one else f"{len(names):,} of {seen.n_features:,} features ({listed})"
     text = message.format(features=features, **{verb: verb if one else plural for verb, plural in verbs.items()})
-    return Finding(code, text, advice, names)
+    if names:
+        yield Finding(code, text, advice, names)
 
 
 def _same(block: Array, row: Array) -> Array:

@@ -51,15 +51,6 @@ class PreferredPairs:
             better, worse = better[new], worse[new]
         return cls(better, worse, weight, np.searchsorted(better, offsets).astype(np.int64))
 
-    @classmethod
-    def of_grades(cls, y: Array, offsets: Array) -> PreferredPairs:
-        """All pairs of documents of one query with different grades, each of weight 1."""
-        rows = [np.arange(a, b) for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
-        found = [np.nonzero(y[own][:, None] > y[own][None, :]) for own in rows]
-        better = np.concatenate([own[i] for own, (i, _) in zip(rows, found, strict=True)])
-        worse = np.concatenate([own[j] for own, (_, j) in zip(rows, found, strict=True)])
-        return cls.of_rows(better, worse, np.ones(len(better)), offsets)
-
     @property
     def counts(self) -> Array:
         """The number of pairs of each query."""

@@ -23,7 +23,7 @@ from gainful.demo.baseline import FieldBM25
 from gainful.demo.corpus import CANDIDATES, ITSELF, SearchCorpus
 from gainful.demo.features import FEATURES
 from gainful.demo.page import search_page
-from gainful.formats.files import atomic_write
+from gainful.formats.files import write_text
 from gainful.metrics import metric
 from gainful.rankers.base import Ranker
 from gainful.rankers.registry import ranker
@@ -170,8 +170,7 @@ class Experiment:
     def write(self, comparison: Comparison, folder: Path) -> tuple[Path, Path]:
         """Write the search page and the report; return their paths."""
         page = folder / "search.html"
-        with atomic_write(page) as file:
-            file.write(self.page(comparison).encode())
+        write_text(page, self.page(comparison))
         return page, comparison.to_report(folder / "report")
 
 

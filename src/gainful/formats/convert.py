@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from gainful.data.dataset import RankingData, join_pieces
-from gainful.errors import DataError, FormatError, ParameterError
+from gainful.errors import FormatError, ParameterError
 from gainful.formats import FORMATS, format_of, write
 from gainful.formats.binary.reader import BinaryFile
 from gainful.formats.binary.stream import BinarySource
 from gainful.formats.binary.writer import Queries, Writer
-from gainful.formats.files import PathLike, check_readable, real_path, reason, refuse_unwritable
+from gainful.formats.files import PathLike, check_readable, errors_of, real_path, reason, refuse_unwritable
 from gainful.formats.pairs import refuse_pairs
 from gainful.formats.shards import read_part, shard_files
 from gainful.formats.sources import Layout, Piece, Source, StartOver, WholeSource
@@ -183,7 +183,7 @@ def write_binary(source: Source, path: Path, progress: Progress | None = None) -
         try:
             with _writer(source.layout(), path, source.queries) as writer:
                 for data, continues, at in source.pieces():
-                    with _errors_of(source):
+                    with errors_of(source.place):
                         if at is None:
                             writer.append(data, continues=continues)
                         else:
@@ -206,17 +206,6 @@ def _writer(layout: Layout, path: Path, queries: Queries | None = None) -> Write
         text_integers=layout.text_integers,
         distinct=True,
     )
-
-
-@contextmanager
-def _errors_of(source: Source) -> Iterator[None]:
-    """Name the source file in errors about rows that cannot be written."""
-    try:
-        yield
-    except FormatError:
-        raise
-    except DataError as error:
-        raise source.explain(error) from None
 
 
 @contextmanager
@@ -261,7 +250,7 @@ def _stream_shards(source: Source, folder: Path, target: Path, rows: int, progre
         names.append(_shard_name(len(names), ".gnf"))
         with _writer(layout, folder / names[-1]) as writer:
             while part is not None and (writer.n_rows == 0 or not part[2]):
-                with _errors_of(source):
+                with errors_of(source.place):
                     writer.append(part[0], continues=part[1])
                 if progress is not None:
                     progress(n_rows + writer.n_rows)

@@ -188,6 +188,17 @@ def decompress(path: PathLike) -> Iterator[bytes]:
         raise FormatError(f"the {kind} file is damaged or cut short: {reason(error)}", path=path) from None
 
 
+@contextmanager
+def errors_of(path: PathLike | None, about: str = "") -> Iterator[None]:
+    """Name the file in errors of the block about data; ``about`` stands before them."""
+    try:
+        yield
+    except FormatError:
+        raise
+    except DataError as error:
+        raise FormatError(f"{about}{error}", path=path) from None
+
+
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
@@ -214,6 +225,12 @@ def atomic_write(path: PathLike) -> Iterator[BinaryIO]:
                 raise FormatError(f"cannot be replaced: {why}", path=path) from None
     except OSError as error:
         raise FormatError(f"cannot be written: {reason(error)}", path=path) from error
+
+
+def write_text(path: PathLike, text: str) -> None:
+    """Write a text file by :func:`atomic_write`."""
+    with atomic_write(path) as file:
+        file.write(text.encode())
 
 
 def real_path(path: PathLike) -> Path:

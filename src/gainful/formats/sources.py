@@ -100,16 +100,16 @@ class Source(ABC):
                 self.refuse_mixed_weights(*seen.mixed)
             return noted
         except DataError as error:
-            raise self.explain(error) from None
+            raise FormatError(str(error), path=self.place) from None
 
     def refuse_mixed_weights(self, query: Any) -> None:
         """Raise if the weights of ``query``, which differ, may not be meant as weights."""
         return
 
-    def explain(self, error: DataError) -> Exception:
-        """Turn an error about rows into one about the file or files."""
-        path = self.paths[0] if len(self.paths) == 1 else self.paths[0].parent
-        return FormatError(str(error), path=path)
+    @property
+    def place(self) -> Path:
+        """The file, or the folder of several."""
+        return self.paths[0] if len(self.paths) == 1 else self.paths[0].parent
 
     def _learn_queries(self, seen: _SeenQueries, reading: Iterator[RankingData]) -> None:
         """Read the rest only for the sizes of the queries; then every row has a place."""

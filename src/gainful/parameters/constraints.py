@@ -99,19 +99,10 @@ class Flag(Constraint):
         return "True or False"
 
     def parse(self, text: str) -> bool:
-        words = {
-            "true": True,
-            "yes": True,
-            "on": True,
-            "1": True,
-            "false": False,
-            "no": False,
-            "off": False,
-            "0": False,
-        }
-        if text.lower() not in words:
+        is_yes = text.lower() in ("true", "yes", "on", "1")
+        if not is_yes and text.lower() not in ("false", "no", "off", "0"):
             raise ValueError(text)
-        return words[text.lower()]
+        return is_yes
 
 
 @dataclass(frozen=True)

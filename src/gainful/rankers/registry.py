@@ -20,13 +20,20 @@ class RankerEntry:
     """A named ranker: its class, loaded on first use, and the parameters that the name presets."""
 
     name: str
-    module: str
-    class_name: str
+    path: str  # of the class: "package.module.Class"
     summary: str
     kind: str  # "linear", "additive", "trees", "net", "kernel" or "blend"
     params: Mapping[str, Any] = field(default_factory=dict)
     paper: str = ""
     needs: str = ""  # module of an optional dependency that training needs
+
+    @property
+    def module(self) -> str:
+        return self.path.rpartition(".")[0]
+
+    @property
+    def class_name(self) -> str:
+        return self.path.rpartition(".")[2]
 
     @property
     def installed(self) -> bool:
@@ -92,30 +99,26 @@ XU_LI = "Xu and Li 2007, AdaRank: a boosting algorithm for information retrieval
 RANKERS = Registry(
     RankerEntry(
         "regression",
-        "gainful.rankers.regression",
-        "RegressionRanker",
+        "gainful.rankers.regression.RegressionRanker",
         "Ridge regression on the grades, or on the gains.",
         kind="linear",
     ),
     RankerEntry(
         "linear",
-        "gainful.rankers.linear",
-        "LinearRanker",
+        "gainful.rankers.linear.LinearRanker",
         "Linear; any loss of gainful.LOSSES, or one of your own.",
         kind="linear",
     ),
     RankerEntry(
         "ranksvm",
-        "gainful.rankers.linear",
-        "RankSVM",
+        "gainful.rankers.linear.RankSVM",
         "Linear; hinge or squared hinge on all pairs, certified.",
         kind="linear",
         paper="Joachims 2002, Optimizing search engines using clickthrough data",
     ),
     RankerEntry(
         "ranknet",
-        "gainful.rankers.linear",
-        "LinearRanker",
+        "gainful.rankers.linear.LinearRanker",
         "Linear; logistic loss on pairs.",
         kind="linear",
         params={"loss": "ranknet", "early_stopping": 20},
@@ -123,8 +126,7 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "listnet",
-        "gainful.rankers.linear",
-        "LinearRanker",
+        "gainful.rankers.linear.LinearRanker",
         "Linear; cross entropy of top-one probabilities.",
         kind="linear",
         params={"loss": "listnet", "early_stopping": 20},
@@ -132,8 +134,7 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "lambdarank",
-        "gainful.rankers.linear",
-        "LinearRanker",
+        "gainful.rankers.linear.LinearRanker",
         "Linear; logistic loss on pairs weighted by what swapping them changes in NDCG.",
         kind="linear",
         params={"loss": "lambda", "early_stopping": 50},
@@ -141,8 +142,7 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "softrank",
-        "gainful.rankers.linear",
-        "LinearRanker",
+        "gainful.rankers.linear.LinearRanker",
         "Linear; expected NDCG under normal noise on the scores.",
         kind="linear",
         params={"loss": "softrank", "early_stopping": 50},
@@ -150,16 +150,14 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "structured-svm",
-        "gainful.rankers.structured_svm",
-        "StructuredSVM",
+        "gainful.rankers.structured_svm.StructuredSVM",
         "Linear; large margin on NDCG@k itself, convex and certified.",
         kind="linear",
         paper=CHAPELLE,
     ),
     RankerEntry(
         "structured-svm-tight",
-        "gainful.rankers.structured_svm",
-        "StructuredSVM",
+        "gainful.rankers.structured_svm.StructuredSVM",
         "Linear; the tighter, non-convex bound of 1 − NDCG@k, started from ridge regression.",
         kind="linear",
         params={"bound": "tight", "C": 10.0},
@@ -167,8 +165,7 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "structured-svm-slack",
-        "gainful.rankers.structured_svm",
-        "StructuredSVM",
+        "gainful.rankers.structured_svm.StructuredSVM",
         "Linear; structured SVM with slack rescaled by the loss.",
         kind="linear",
         params={"rescaling": "slack"},
@@ -176,16 +173,14 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "structured-svm-kernel",
-        "gainful.rankers.structured_kernel",
-        "KernelStructuredSVM",
+        "gainful.rankers.structured_kernel.KernelStructuredSVM",
         "Structured SVM with kernels, exact or by Nyström landmarks.",
         kind="kernel",
         paper=CHAPELLE,
     ),
     RankerEntry(
         "svmmap",
-        "gainful.rankers.structured_svm",
-        "StructuredSVM",
+        "gainful.rankers.structured_svm.StructuredSVM",
         "Linear; large margin on average precision, convex and certified.",
         kind="linear",
         params={"metric": "map"},
@@ -193,16 +188,14 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "rankmm-1",
-        "gainful.rankers.rankmm",
-        "RankMM",
+        "gainful.rankers.rankmm.RankMM",
         "Linear; margins as wide as grades differ, averaged over the pairs of each query; certified.",
         kind="linear",
         paper=AGARWAL,
     ),
     RankerEntry(
         "rankmm-2",
-        "gainful.rankers.rankmm",
-        "RankMM",
+        "gainful.rankers.rankmm.RankMM",
         "Linear; the same margins, on the worst pair of each query.",
         kind="linear",
         params={"loss": "maximum"},
@@ -210,8 +203,7 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "rankmm-3",
-        "gainful.rankers.rankmm",
-        "RankMM",
+        "gainful.rankers.rankmm.RankMM",
         "Linear; the same margins, averaged over the documents that should rank above the worst one.",
         kind="linear",
         params={"loss": "max-average"},
@@ -219,16 +211,14 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "adarank-map",
-        "gainful.rankers.adarank",
-        "AdaRank",
+        "gainful.rankers.adarank.AdaRank",
         "Linear; boosting over queries on average precision, single features as weak rankers.",
         kind="linear",
         paper=XU_LI,
     ),
     RankerEntry(
         "adarank-ndcg",
-        "gainful.rankers.adarank",
-        "AdaRank",
+        "gainful.rankers.adarank.AdaRank",
         "Linear; boosting over queries on NDCG@10, single features as weak rankers.",
         kind="linear",
         params={"metric": "ndcg@10"},
@@ -236,40 +226,35 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "rankboost",
-        "gainful.rankers.rankboost",
-        "RankBoost",
+        "gainful.rankers.rankboost.RankBoost",
         "Sum of steps of single features; boosting on the pairs' exponential loss.",
         kind="additive",
         paper="Freund, Iyer, Schapire and Singer 2003, An efficient boosting algorithm for combining preferences",
     ),
     RankerEntry(
         "frank",
-        "gainful.rankers.frank",
-        "FRank",
+        "gainful.rankers.frank.FRank",
         "Sum of steps of single features on the fidelity loss of the pairs.",
         kind="additive",
         paper="Tsai, Liu, Qin, Chen and Ma 2007, FRank: a ranking method with fidelity loss",
     ),
     RankerEntry(
         "coordinate-ascent",
-        "gainful.rankers.coordinate_ascent",
-        "CoordinateAscent",
+        "gainful.rankers.coordinate_ascent.CoordinateAscent",
         "Linear; maximises any measure itself, one weight at a time.",
         kind="linear",
         paper="Metzler and Croft 2007, Linear feature-based models for information retrieval",
     ),
     RankerEntry(
         "rsrank",
-        "gainful.rankers.rsrank",
-        "RSRank",
+        "gainful.rankers.rsrank.RSRank",
         "Linear; pairs weighted by what they cost in NDCG, all features.",
         kind="linear",
         paper=SUN,
     ),
     RankerEntry(
         "rsrank-sparse",
-        "gainful.rankers.rsrank",
-        "RSRank",
+        "gainful.rankers.rsrank.RSRank",
         "Linear; RSRank with the fewest features within 1 % of the best on validation.",
         kind="linear",
         params={"l1": "auto", "tolerance": 0.01},
@@ -277,23 +262,20 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "ndcg-reduction",
-        "gainful.rankers.ndcg_reduction",
-        "NDCGReduction",
+        "gainful.rankers.ndcg_reduction.NDCGReduction",
         "Linear; any linear scikit-learn classifier on pairs weighted by what they cost in NDCG.",
         kind="linear",
         paper=SUN,
     ),
     RankerEntry(
         "boosted",
-        "gainful.rankers.boosted",
-        "BoostedRanker",
+        "gainful.rankers.boosted.BoostedRanker",
         "Boosted trees; any loss of gainful.LOSSES, or one of your own.",
         kind="trees",
     ),
     RankerEntry(
         "sdcg",
-        "gainful.rankers.smooth_dcg",
-        "SmoothDCG",
+        "gainful.rankers.smooth_dcg.SmoothDCG",
         "Boosted trees; DCG with sigmoids for ranks, after a start by regression.",
         kind="trees",
         params={"variant": "sdcg", "start_trees": 20},
@@ -301,8 +283,7 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "shf-sdcg",
-        "gainful.rankers.smooth_dcg",
-        "SmoothDCG",
+        "gainful.rankers.smooth_dcg.SmoothDCG",
         "Boosted trees; DCG with smoothed hinges for ranks.",
         kind="trees",
         params={"variant": "shf"},
@@ -310,8 +291,7 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "reg-shf-sdcg",
-        "gainful.rankers.smooth_dcg",
-        "SmoothDCG",
+        "gainful.rankers.smooth_dcg.SmoothDCG",
         "Boosted trees; from regression to DCG with smoothed hinges.",
         kind="trees",
         params={"variant": "reg-shf"},
@@ -319,8 +299,7 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "gbrank",
-        "gainful.rankers.gbrank",
-        "GBRank",
+        "gainful.rankers.gbrank.GBRank",
         "Boosted trees; pairs in the wrong order pull at their documents.",
         kind="trees",
         paper="Zheng, Chen, Sun and Zha 2007, A regression framework for learning ranking functions using relative "
@@ -328,8 +307,7 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "structured-boost",
-        "gainful.rankers.boosted",
-        "BoostedRanker",
+        "gainful.rankers.boosted.BoostedRanker",
         "Boosted trees; structured hinge on NDCG@k, after a start by regression.",
         kind="trees",
         params={"loss": "structured-ndcg(weight=0.01)", "start_trees": 20},
@@ -337,8 +315,7 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "lambdamart-plain",
-        "gainful.rankers.boosted",
-        "BoostedRanker",
+        "gainful.rankers.boosted.BoostedRanker",
         "Boosted trees; |ΔNDCG|-weighted logistic loss on all pairs, neither truncated nor normalised.",
         kind="trees",
         params={"loss": "lambda"},
@@ -346,24 +323,21 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "lambdamart",
-        "gainful.rankers.lambdamart",
-        "LambdaMART",
+        "gainful.rankers.lambdamart.LambdaMART",
         "Boosted trees on LightGBM's lambdarank gradients: today's standard.",
         kind="trees",
         paper="Burges 2010, From RankNet to LambdaRank to LambdaMART",
     ),
     RankerEntry(
         "neural",
-        "gainful.rankers.neural",
-        "NeuralRanker",
+        "gainful.rankers.neural.NeuralRanker",
         "Net of fully connected layers; any loss of gainful.LOSSES, or one of your own.",
         kind="net",
         needs="torch",
     ),
     RankerEntry(
         "lambdarank-net",
-        "gainful.rankers.neural",
-        "NeuralRanker",
+        "gainful.rankers.neural.NeuralRanker",
         "Two-layer net; logistic loss on pairs weighted by what swapping them changes in NDCG.",
         kind="net",
         params={"loss": "lambda"},
@@ -372,8 +346,7 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "ranknet-net",
-        "gainful.rankers.neural",
-        "NeuralRanker",
+        "gainful.rankers.neural.NeuralRanker",
         "Two-layer net; logistic loss on pairs.",
         kind="net",
         params={"loss": "ranknet"},
@@ -382,8 +355,7 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "structured-net",
-        "gainful.rankers.neural",
-        "NeuralRanker",
+        "gainful.rankers.neural.NeuralRanker",
         "Two-layer net; large margin on NDCG@k itself.",
         kind="net",
         params={"loss": "structured-ndcg", "output_scale": 0.01},
@@ -392,8 +364,7 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "list-net",
-        "gainful.rankers.attention",
-        "AttentionRanker",
+        "gainful.rankers.attention.AttentionRanker",
         "Net with self-attention over the documents of a query, so that a score depends on the whole list; any loss.",
         kind="net",
         paper="Qin et al. 2021, Are neural rankers still outperformed by gradient boosted decision trees?",
@@ -401,16 +372,14 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "mcrank",
-        "gainful.rankers.mcrank",
-        "McRank",
+        "gainful.rankers.mcrank.McRank",
         "Boosted trees that classify into grades; ranked by expected relevance.",
         kind="trees",
         paper=LI,
     ),
     RankerEntry(
         "mcrank-ordinal",
-        "gainful.rankers.mcrank",
-        "McRank",
+        "gainful.rankers.mcrank.McRank",
         "Boosted trees for the probability of each grade or better; ranked by expected relevance.",
         kind="trees",
         params={"mode": "ordinal"},
@@ -418,8 +387,7 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "mcrank-regression",
-        "gainful.rankers.mcrank",
-        "McRank",
+        "gainful.rankers.mcrank.McRank",
         "Boosted trees; squared error on the gains.",
         kind="trees",
         params={"mode": "regression", "relevance": "gain"},
@@ -427,8 +395,7 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "tree-regression",
-        "gainful.rankers.mcrank",
-        "McRank",
+        "gainful.rankers.mcrank.McRank",
         "Boosted trees; squared error on the grades.",
         kind="trees",
         params={"mode": "regression"},
@@ -436,15 +403,13 @@ RANKERS = Registry(
     ),
     RankerEntry(
         "blend",
-        "gainful.blending.blend",
-        "Blend",
+        "gainful.blending.blend.Blend",
         "Weighted sum of several rankers, each trained on query folds.",
         kind="blend",
     ),
     RankerEntry(
         "auto",
-        "gainful.blending.auto",
-        "Auto",
+        "gainful.blending.auto.Auto",
         "Chooses rankers and settings for the data within a budget, and blends the best.",
         kind="blend",
     ),
@@ -454,15 +419,13 @@ RANKERS = Registry(
 IMPORTED = Registry(
     RankerEntry(
         "imported-trees",
-        "gainful.foreign.rankers",
-        "ImportedTrees",
+        "gainful.foreign.rankers.ImportedTrees",
         "Trees that another library trained.",
         kind="trees",
     ),
     RankerEntry(
         "imported-linear",
-        "gainful.foreign.rankers",
-        "ImportedLinear",
+        "gainful.foreign.rankers.ImportedLinear",
         "Linear model that another library trained.",
         kind="linear",
     ),

@@ -8,6 +8,8 @@ import sys
 import time
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from typing import Any
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
@@ -33,14 +35,7 @@ class Metrics:
 
     def state(self) -> dict[str, Any]:
         """The counts as plain values."""
-        return {
-            "requests": [[*key, count] for key, count in self.requests.items()],
-            "latency": self.latency,
-            "seconds": self.seconds,
-            "rows": self.rows,
-            "in_flight": self.in_flight,
-            "loads": self.loads,
-        }
+        return vars(self) | {"requests": [[*key, count] for key, count in self.requests.items()]}
 
     def add(self, state: dict[str, Any]) -> None:
         """Add the counts of another process, or of an earlier one."""
@@ -58,43 +53,36 @@ class Metrics:
     def text(self, model: dict[str, str], loaded_at: float, impressions: dict[str, int] | None = None) -> str:
         """All metrics in Prometheus text format, version 0.0.4."""
         lines: list[str] = []
-        add = lines.append
-        _head(lines, "gainful_requests_total", "counter", "Requests answered, by route and status.")
-        for (method, route, status), count in sorted(self.requests.items()):
-            add(f"gainful_requests_total{_labels(method=method, route=route, status=status)} {count}")
-        _head(
-            lines,
-            "gainful_request_seconds",
-            "histogram",
-            "Seconds from a request's head to the end of its answer.",
-        )
-        for route, counts in sorted(self.latency.items()):
-            total = 0
-            for bound, count in zip((*BOUNDS, "+Inf"), counts, strict=True):
-                total += count
-                add(f"gainful_request_seconds_bucket{_labels(route=route, le=bound)} {total}")
-            add(f"gainful_request_seconds_sum{_labels(route=route)} {self.seconds[route]:.6f}")
-            add(f"gainful_request_seconds_count{_labels(route=route)} {total}")
-        _head(lines, "gainful_rows_scored_total", "counter", "Documents scored.")
-        add(f"gainful_rows_scored_total {self.rows}")
-        _head(lines, "gainful_requests_in_flight", "gauge", "Requests in progress.")
-        add(f"gainful_requests_in_flight {self.in_flight}")
-        _head(lines, "gainful_model_loads_total", "counter", "Model files loaded, or refused and the old one kept.")
-        for result, count in self.loads.items():
-            add(f"gainful_model_loads_total{_labels(result=result)} {count}")
-        _head(lines, "gainful_model_info", "gauge", "The model in use.")
-        add(f"gainful_model_info{_labels(**model)} 1")
-        _head(lines, "gainful_model_loaded_timestamp_seconds", "gauge", "When the model in use was loaded.")
-        add(f"gainful_model_loaded_timestamp_seconds {loaded_at:.3f}")
+
+        def add(name: str, kind: str, help: str, values: Iterable[tuple[str, object]]) -> None:
+            """A metric with its values, each after the rest of its name and its labels."""
+            lines.extend((f"# HELP gainful_{name} {help}", f"# TYPE gainful_{name} {kind}"))
+            lines.extend(f"gainful_{name}{labels} {value}" for labels, value in values)
+
+        requests = sorted(self.requests.items())
+        answered = [(_labels(method=method, route=route, status=status), n) for (method, route, status), n in requests]
+        add("requests_total", "counter", "Requests answered, by route and status.", answered)
+        latency = "Seconds from a request's head to the end of its answer."
+        add("request_seconds", "histogram", latency, self._latency())
+        add("rows_scored_total", "counter", "Documents scored.", [("", self.rows)])
+        add("requests_in_flight", "gauge", "Requests in progress.", [("", self.in_flight)])
+        loads = [(_labels(result=result), count) for result, count in self.loads.items()]
+        add("model_loads_total", "counter", "Model files loaded, or refused and the old one kept.", loads)
+        add("model_info", "gauge", "The model in use.", [(_labels(**model), 1)])
+        when = [("", f"{loaded_at:.3f}")]
+        add("model_loaded_timestamp_seconds", "gauge", "When the model in use was loaded.", when)
         if impressions is not None:
-            _head(lines, "gainful_impressions_total", "counter", "Lists interleaved and logged, or answered without.")
-            for result, count in impressions.items():
-                add(f"gainful_impressions_total{_labels(result=result)} {count}")
+            lists = [(_labels(result=result), count) for result, count in impressions.items()]
+            add("impressions_total", "counter", "Lists interleaved and logged, or answered without.", lists)
         return "\n".join(lines) + "\n"
 
-
-def _head(lines: list[str], name: str, kind: str, text: str) -> None:
-    lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
+    def _latency(self) -> Iterator[tuple[str, object]]:
+        for route, counts in sorted(self.latency.items()):
+            totals = list(accumulate(counts))
+            for bound, total in zip((*BOUNDS, "+Inf"), totals, strict=True):
+                yield f"_bucket{_labels(route=route, le=bound)}", total
+            yield f"_sum{_labels(route=route)}", f"{self.seconds[route]:.6f}"
+            yield f"_count{_labels(route=route)}", totals[-1]
 
 
 def _labels(**labels: Any) -> str:

@@ -80,27 +80,23 @@ class TuneResult:
         from rich.text import Text
 
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("trial", justify="right")
-        table.add_column(self.metric.name, justify="right")
-        for name in self.space:
-            table.add_column(Text(name), justify="right")
-        table.add_column("iterations", justify="right")
-        table.add_column("seconds", justify="right")
-        table.add_column("")
+        for name in self._head:
+            table.add_column(Text(name), justify="right" if name else "left")
         for row in self._best_first():
-            cells = [Text(_short(row["params"][name])) for name in self.space]
-            value = "" if row["value"] is None else f"{row['value']:.4f}"
             style = "bold" if row["trial"] == self.best_trial else ("dim" if row["value"] is None else None)
-            table.add_row(
-                str(row["trial"]),
-                value,
-                *cells,
-                str(row["iterations"]),
-                f"{row['seconds']:.2f}",
-                self._note(row),
-                style=style,
-            )
+            table.add_row(*map(Text, self._cells(row)), style=style)
         return Group(table, Text(self._summary(), style="dim"))
+
+    @property
+    def _head(self) -> tuple[str, ...]:
+        return ("trial", self.metric.name, *self.space, "iterations", "seconds", "")
+
+    def _cells(self, row: Mapping[str, Any]) -> list[str]:
+        """A trial in a table, under the head."""
+        value = "" if row["value"] is None else f"{row['value']:.4f}"
+        chosen = (_short(row["params"][name]) for name in self.space)
+        note = row["state"] if row["state"] != "done" else ("as given" if row["trial"] == 0 else "")
+        return [str(row["trial"]), value, *chosen, str(row["iterations"]), f"{row['seconds']:.2f}", note]
 
     def _best_first(self) -> list[Mapping[str, Any]]:
         return sorted(self.trials, key=lambda row: (row["value"] is None, -(row["value"] or 0.0), row["trial"]))
@@ -122,15 +118,12 @@ class TuneResult:
         return f"TuneResult({self.ranker}: {self.best_params}, {self.metric.name} {self.best_value:.4f})"
 
     def _repr_html_(self) -> str:
-        head = ("trial", self.metric.name, *self.space, "iterations", "seconds", "")
         rows = []
         for row in self._best_first()[:SHOWN]:
-            chosen = (brief(_short(row["params"][name])) for name in self.space)
-            value = "" if row["value"] is None else f"{row['value']:.4f}"
-            cells = (row["trial"], value, *chosen, row["iterations"], f"{row['seconds']:.2f}", self._note(row))
+            cells = [brief(cell) for cell in self._cells(row)]
             rows.append([html.bold(cell) for cell in cells] if row["trial"] == self.best_trial else cells)
         left = f"{len(self.trials) - SHOWN:,} more trials in .trials" if len(self.trials) > SHOWN else ""
-        shown = html.table(head, rows, left=(len(head) - 1,))
+        shown = html.table(self._head, rows, left=(len(self._head) - 1,))
         return html.frame(self.ranker, shown, html.lines([left] if left else []), about=self._summary())
 
     def plot(self, ax: Any = None) -> Any:
@@ -145,10 +138,6 @@ class TuneResult:
         ax.set(xlabel="trial", ylabel=f"{self.metric.name} on the validation data")
         plots.point(ax, self.best_trial, self.best_value, f"{self.best_value:.4f} in trial {self.best_trial}")
         return plots.tidy(ax)
-
-    @staticmethod
-    def _note(row: Mapping[str, Any]) -> str:
-        return row["state"] if row["state"] != "done" else ("as given" if row["trial"] == 0 else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything except the model as plain values, as :meth:`to_json` writes it."""
@@ -172,10 +161,9 @@ class TuneResult:
 
     def to_json(self, path: str | Path) -> None:
         """Write :meth:`to_dict` as JSON."""
-        from gainful.formats.files import atomic_write
+        from gainful.formats.files import write_text
 
-        with atomic_write(path) as file:
-            file.write(json.dumps(self.to_dict(), indent=1).encode())
+        write_text(path, json.dumps(self.to_dict(), indent=1))
 
 
 def _short(value: Any) -> str:

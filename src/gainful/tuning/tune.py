@@ -113,7 +113,8 @@ def tune(
     with read_options_words():
         given = {"valid": None, **open_parts(data, valid=valid, needs_test=False, **(read_options or {}))}
     parts, whole = training_parts(**given, n_folds=folds, seed=seed)
-    check_refit(refit, parts, whole)
+    if refit == "all" and len(parts) > 1 and whole is None:
+        raise ParameterError("several splits have no common training set to refit on; leave out refit")
     look = first_look(**given)
     warn_about_data(*look)
     if parts[0].valid is not None:
@@ -408,11 +409,6 @@ def refuse_without_validation(part: Split) -> None:
         where = f"{part.name} has no validation data" if part.name else "there is no validation data"
         ways = wording("give valid, or three sizes, or folds", "give --valid, or three --sizes, or --folds")
         raise ParameterError(f"{where} to choose parameters on; {ways}")
-
-
-def check_refit(refit: bool | str, parts: Sequence[Split], whole: RankingData | None) -> None:
-    if refit == "all" and len(parts) > 1 and whole is None:
-        raise ParameterError("several splits have no common training set to refit on; leave out refit")
 
 
 def check_budget(budget: Budget) -> None:

@@ -18,7 +18,6 @@ import json
 import mmap
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,12 +33,14 @@ from gainful.data.rows import (
     row_chunks,
     weight_fields,
 )
-from gainful.errors import DataError, FormatError, ParameterError
+from gainful.errors import FormatError, ParameterError
 from gainful.formats.binary.writer import ALIGNMENT, CHECKED_BYTES, CHUNK_VALUES, MAGIC, PREFIX, VERSION
 from gainful.formats.binary.writer import Writer as Writer
-from gainful.formats.files import PathLike, check_readable, forget_pages
+from gainful.formats.files import PathLike, check_readable, errors_of, forget_pages
 from gainful.formats.ids import check_ids, string_array
 from gainful.formats.limits import MemoryLimit
+
+DAMAGED = "the file is damaged: "  # what goes before errors about its data
 
 
 @dataclass(frozen=True)
@@ -102,17 +103,6 @@ def check_options(mmap: Any, verify: Any) -> None:
     for name, value in (("mmap", mmap), ("verify", verify)):
         if not isinstance(value, bool):
             raise ParameterError.of("read", name, "True or False", value)
-
-
-@contextmanager
-def _damage(path: PathLike) -> Iterator[None]:
-    """Report data that is invalid in itself as a damaged file."""
-    try:
-        yield
-    except FormatError:
-        raise
-    except DataError as error:
-        raise FormatError(f"the file is damaged: {error}", path=path) from None
 
 
 def _read_header(path: PathLike, size: int) -> tuple[dict[str, Any], int]:
@@ -329,7 +319,7 @@ class BinaryFile:
             return X
         width = X.shape[1] if isinstance(X, np.ndarray) else X.nnz / X.shape[0]
         for rows in row_chunks(X.shape[0], width):
-            with _damage(self.path):
+            with errors_of(self.path, DAMAGED):
                 refuse_infinite(X[rows], first_row + rows.start)
             if self.mapped:
                 self.release()
@@ -362,7 +352,7 @@ class BinaryFile:
             texts = [text[a:b].decode("utf-8") for a, b in _spans(ends - ends[0])]
         except UnicodeDecodeError:
             raise self._damage_error(f"a {name} is not UTF-8 text") from None
-        with _damage(self.path):
+        with errors_of(self.path, DAMAGED):
             check_ids(texts, "query id" if name == "query_id" else "document id")
         return string_array(texts)
 

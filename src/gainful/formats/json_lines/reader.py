@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ import pyarrow as pa
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
 from gainful.errors import DataError, FormatError, plural, shorten
-from gainful.formats.files import Chunk, PathLike, reason, text_chunks
+from gainful.formats.files import Chunk, PathLike, errors_of, reason, text_chunks
 from gainful.formats.limits import MemoryLimit
 from gainful.formats.sidecars import find_sidecars
 from gainful.formats.table.columns import Column, Columns, check_columns, columns_of_plan
@@ -59,7 +58,7 @@ def read(
     )  # fmt: skip
     wanted = check_columns(columns, merge, "JSON Lines")
     limit = MemoryLimit(path, max_bytes)
-    with _errors_of(path):
+    with errors_of(path):
         table = load(path, limit)
         return to_data(table, plan_table(table, wanted), wanted, merge, ids_are_text=False, limit=limit, beside=beside)
 
@@ -77,20 +76,9 @@ def columns(
     """The columns with their roles; options as in :func:`read`."""
     beside = find_sidecars(path, sidecars, query_id)
     given = check_columns(Columns(**wanted, needs_qid=not beside.name_queries), merge, "JSON Lines")
-    with _errors_of(path):
+    with errors_of(path):
         table = load(path, MemoryLimit(path, max_bytes))
         return columns_of_plan(table.schema, plan_table(table, given), given)
-
-
-@contextmanager
-def _errors_of(path: PathLike) -> Iterator[None]:
-    """Name the file in errors of the block."""
-    try:
-        yield
-    except FormatError:
-        raise
-    except DataError as error:
-        raise FormatError(str(error), path=path) from None
 
 
 def load(path: PathLike, limit: MemoryLimit) -> pa.Table:
@@ -125,10 +113,10 @@ def _parse(path: PathLike, chunk: Chunk, first_line: int) -> pa.Table:
     text = chunk.buf[chunk.start : chunk.stop].tobytes()
     n_rows = check_lines(path, text, first_line)
     try:
-        table = _read(text)
+        table = read_objects(text)
         dated = [field for field in table.schema if _holds_time(field.type)]
         if dated:  # Arrow takes texts that look like dates for dates
-            table = _read(text, pa.schema([pa.field(field.name, _as_text(field.type)) for field in dated]))
+            table = read_objects(text, pa.schema([pa.field(field.name, _as_text(field.type)) for field in dated]))
     except (pa.ArrowException, MemoryError) as error:
         raise error_in(path, text, first_line, error) from None
     if table.num_rows != n_rows:  # several values in a line
@@ -174,13 +162,14 @@ def _first_byte(text: bytes, at: int) -> bytes:
     return text[at : len(text) if end < 0 else end].strip(b" \t\r")[:1]
 
 
-def _read(text: bytes, schema: pa.Schema | None = None) -> pa.Table:
+def read_objects(text: bytes, schema: pa.Schema | None = None, **parse: Any) -> pa.Table:
+    """One object per line as the rows of a table; ``parse`` are further options of Arrow's parser."""
     from pyarrow import json as arrow_json
 
     return arrow_json.read_json(
         pa.BufferReader(pa.py_buffer(text)),
         read_options=arrow_json.ReadOptions(block_size=BLOCK_BYTES),
-        parse_options=arrow_json.ParseOptions(explicit_schema=schema, newlines_in_values=False),
+        parse_options=arrow_json.ParseOptions(explicit_schema=schema, newlines_in_values=False, **parse),
     )
 
 
