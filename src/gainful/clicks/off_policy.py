@@ -420,8 +420,8 @@ def _warn_if_skewed(sums: Sums) -> None:
     if skewed(_influence(sums, np.ones(len(sums.pages)))[1][:, None])[0]:
         bootstrap = wording('interval="bootstrap"', "--interval bootstrap")
         warnings.warn(
-            "a few large weighted rewards decide the estimate, so its normal interval is too short on one side; that of "
-            f"{bootstrap} is not",
+            "a few large weighted rewards decide the estimate, so its normal interval is too short on one side; that "
+            f"of {bootstrap} is not",
             DataWarning,
             stacklevel=3,
         )
