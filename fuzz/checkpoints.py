@@ -16,7 +16,7 @@ from fuzz.containers import damage_fields, damage_member
 from fuzz.damage import damage_bytes, pick
 
 TREES = {"n_trees": 4, "n_leaves": 4, "min_docs_in_leaf": 3, "n_jobs": 1}
-FOLDS = {"folds": 2, "n_jobs": 1}
+FOLDS = {"folds": 3, "n_jobs": 1}
 FITS: dict[str, dict[str, Any]] = {
     "ranknet": {"max_iter": 5},
     "structured-svm": {"max_iter": 5},

@@ -38,8 +38,8 @@ def prepare(folder: Path) -> Mapping[str, bytes]:
         "categories": gainful.LambdaMART(**trees, categorical=[1], engine_params=by_category),
         "linear-trees": gainful.BoostedRanker(**trees, engine_params={"linear_tree": True}),
         "mcrank": gainful.McRank(**trees),
-        "blend": gainful.Blend(["regression", "mcrank:n_trees=2:n_leaves=4:n_jobs=1"], folds=2, n_jobs=1),
-        "auto": gainful.Auto(trials=2, rankers=["regression", "listnet"], folds=2, n_jobs=1),
+        "blend": gainful.Blend(["regression", "mcrank:n_trees=2:n_leaves=4:n_jobs=1"], folds=3, n_jobs=1),
+        "auto": gainful.Auto(trials=2, rankers=["regression", "listnet"], folds=3, n_jobs=1),
     }
     models = {name: model.fit(X, data.y, qid=data.qid) for name, model in makers.items()} | {"net": untrained_net()}
     for name, model in models.items():
