@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from statistics import median
 
 from scipy import stats
 
-HERE = Path(__file__).resolve().parents[1]
+from before_after import HERE, run
+
 PATHS = r"""
 import asyncio, json, sys, tempfile, time, warnings
 from pathlib import Path
@@ -112,15 +111,6 @@ assert not sent or sent[0]["status"] == 200, sent[:2]
 """
 
 
-def measure(checkout: Path, only: str) -> dict[str, float]:
-    limits = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-    environment = os.environ | {"PYTHONPATH": str(checkout / "src")} | dict.fromkeys(limits, "1")
-    done = subprocess.run(
-        [sys.executable, "-c", PATHS, only], env=environment, check=True, stdout=subprocess.PIPE, text=True
-    )
-    return dict(map(json.loads, done.stdout.splitlines()))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", type=Path, required=True)
@@ -130,11 +120,11 @@ def main() -> None:
     options = parser.parse_args()
     checkouts = {"before": options.before.resolve(), "now": HERE}
     for checkout in checkouts.values():  # kernels compile
-        measure(checkout, options.only)
+        run(checkout, PATHS, options.only)
     turns: list[dict[str, dict[str, float]]] = []
     for i in range(options.turns):
         order = list(checkouts) if i % 2 else list(checkouts)[::-1]
-        turns.append({name: measure(checkouts[name], options.only) for name in order})
+        turns.append({name: run(checkouts[name], PATHS, options.only) for name in order})
         print(f"turn {i + 1} of {options.turns}", file=sys.stderr, flush=True)
     low = max(0, int(stats.binom.ppf(0.025, options.turns, 0.5)) - 1)
     print("| path | now / before | 95 % | before, ms |\n| --- | ---: | --- | ---: |")

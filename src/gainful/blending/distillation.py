@@ -107,8 +107,8 @@ def distill(
     theirs, ours = (goal.per_query(judge.add_init_scores(one.predict(judge)), judge) for one in (model, student))
     difference, error = mean_and_error(ours - theirs, judge.query_weights)
     before, after = (mean_and_error(values, judge.query_weights)[0] for values in (theirs, ours))
-    known = "stopping the student" if stop is not None else "training the student"
-    used_for = "" if test is not None else f"{known}, and the teacher may have been trained on them"
+    purpose = "stopping the student" if stop is not None else "training the student"
+    used_for = "" if test is not None else f"{purpose}, and the teacher may have been trained on them"
     return Distilled(student, goal.name, judge.n_queries, before, after, difference, error, used_for)
 
 

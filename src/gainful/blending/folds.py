@@ -66,13 +66,13 @@ class QueryFolds:
             if data.query_weights is not None:  # those that count first: every fold has some
                 order = order[np.argsort(data.query_weights[order] == 0.0, kind="stable")]
             self._parts = [np.sort(order[fold :: self.n]) for fold in range(self.n)]
-        self._kept: dict[tuple[str, int], RankingData] = {}
+        self._kept: dict[tuple[str, int], RankingData] = {}  # each fold, and what its model trains on
         self.setup = SharedSetup()  # of the members, which all train on these parts
 
     @cached_property
     def _keeps(self) -> bool:
         free = allowed_memory()
-        size = self.n * n_values(self.data) * 8
+        size = (self.n - 1) * n_values(self.data) * 8
         return not self.mapped and free is not None and size < KEPT_SHARE * free
 
     def tested(self, fold: int) -> Array:
@@ -81,7 +81,7 @@ class QueryFolds:
 
     def validated(self, fold: int) -> Array:
         """The queries that this model is validated on."""
-        return self._parts[(fold + 1) % self.n]
+        return self.tested((fold + 1) % self.n)
 
     def train(self, fold: int) -> Dataset:
         """All other queries."""
@@ -94,7 +94,7 @@ class QueryFolds:
         return runs[0] if len(runs) == 1 else ShardedData(LocalBlocks(runs))
 
     def valid(self, fold: int) -> RankingData | None:
-        return self._part("valid", fold, self.validated(fold))
+        return self.test((fold + 1) % self.n)
 
     def test(self, fold: int) -> RankingData:
         return self._part("test", fold, self.tested(fold))
